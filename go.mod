@@ -1,0 +1,3 @@
+module github.com/quavon/quavon
+
+go 1.26.0
