@@ -1,0 +1,127 @@
+// Package agent is the host's side of the protocol with quavon-guest, the agent
+// inside each sandbox: one byte stream, length-prefixed protobuf frames, streams
+// with credit. Everything that comes back is hostile input and bounded here.
+package agent
+
+import (
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/quavon/quavon/runner/job"
+)
+
+// ProtocolVersion is spoken by this build; host and guest must agree exactly.
+const ProtocolVersion = 1
+
+// Setup arranges the job's view of the file system, once, before anything else.
+// After it the agent gives up the capability to mount.
+type Setup struct {
+	// Overlays are mounted in order; the upper layer of overlay i is on scratch.
+	Overlays []Overlay
+	// Binds show a path of the sandbox read-only at a second place.
+	Binds []Bind
+	// Dirs are made on scratch and mounted at their path, writable.
+	Dirs []Dir
+}
+
+// Overlay shows Lower at Target with a writable layer of the job's own.
+type Overlay struct {
+	Lower, Target string
+	// Protect lists paths below Target that are mounted read-only again.
+	Protect []string
+}
+
+// Bind shows Source read-only at Target.
+type Bind struct{ Source, Target string }
+
+// Dir is a writable directory on scratch, mounted at Path.
+type Dir struct {
+	Path string
+	Mode fs.FileMode
+	UID  uint32
+	GID  uint32
+}
+
+// Command is one process for the agent to start.
+type Command struct {
+	Argv []string
+	// Env is the whole environment, "KEY=value".
+	Env []string
+	// Dir is absolute.
+	Dir    string
+	UID    uint32
+	GID    uint32
+	Groups []uint32
+	// TTY gives the process a terminal of Rows × Cols; stderr is then empty.
+	TTY  bool
+	Rows uint16
+	Cols uint16
+	// Timeout makes the agent end the command and all it started; zero is none.
+	Timeout time.Duration
+	// Grace is between SIGTERM and SIGKILL when Timeout ends it.
+	Grace time.Duration
+}
+
+// Stdio is a command's standard streams on the host's side; nil ones are empty
+// or discarded. A slow writer holds back the command, nothing else.
+type Stdio struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	// Code is the exit code; 128+n after signal n; 126 or 127 when it could not
+	// be started, as shells do.
+	Code int
+	// Signal is 0 when the command exited.
+	Signal int
+	// TimedOut says that Command.Timeout ended it.
+	TimedOut bool
+	// StartError is why the command could not be started, "" when it was.
+	StartError string
+	Usage      job.Usage
+}
+
+// GetRequest asks for files as a tar stream.
+type GetRequest struct {
+	// Dir is absolute; Globs are relative to it, "**" crosses directories. No
+	// globs means everything below Dir.
+	Dir   string
+	Globs []string
+	// MaxBytes bounds the content of all files together, MaxEntries their
+	// number. Both must be set.
+	MaxBytes   int64
+	MaxEntries int
+}
+
+// DiffRequest asks what changed in an overlay since Setup.
+type DiffRequest struct {
+	// Overlay is the index in Setup.Overlays.
+	Overlay int
+	// Content asks for the files themselves too, not only their names.
+	Content    bool
+	MaxBytes   int64
+	MaxEntries int
+}
+
+// The tar stream of a diff has one entry per change, sorted by path, relative
+// to the overlay's target. The PAX record says the kind of change.
+const (
+	// PAXChange is the record's key; its value is a job.ChangeKind.
+	PAXChange = "QUAVON.change"
+)
+
+// FileInfo is what Stat returns.
+type FileInfo struct {
+	Path string
+	Size int64
+	// Mode has Go's type bits and permissions, setuid, setgid and sticky.
+	Mode    fs.FileMode
+	UID     uint32
+	GID     uint32
+	ModTime time.Time
+	// Link is a symbolic link's target.
+	Link string
+}
