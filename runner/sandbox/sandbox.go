@@ -42,6 +42,9 @@ type Config struct {
 	RootDir string
 	// RootImage is an EROFS image used read-only as the root; RootDir is "".
 	RootImage string
+	// RootBinds are shown read-only at their Target, an absolute path that exists
+	// in the root, such as /usr. Mode and Protect are ignored.
+	RootBinds []job.Mount
 	// Mounts are attached below LowerDir. Only Source is the backend's business.
 	Mounts []job.Mount
 	Limits job.Limits
