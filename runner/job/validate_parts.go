@@ -1,0 +1,135 @@
+package job
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+)
+
+// cleanAbs says what is wrong with an absolute path, "" when it is fine.
+func cleanAbs(p string) string {
+	switch {
+	case !path.IsAbs(p):
+		return fmt.Sprintf("%q is not absolute", p)
+	case len(p) > maxPath || strings.ContainsRune(p, 0):
+		return "is too long or has a NUL byte"
+	case path.Clean(p) != p:
+		return fmt.Sprintf("%q is not in its shortest form", p)
+	}
+	return ""
+}
+
+// Within says whether the clean absolute path p is dir or below it.
+func Within(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}
+
+func (s Spec) validateMounts() error {
+	if len(s.Mounts) > maxMounts {
+		return reject("mounts", fmt.Sprintf("are more than %d", maxMounts), "show a common parent directory instead")
+	}
+	for i, m := range s.Mounts {
+		field := fmt.Sprintf("mounts[%d]", i)
+		if err := m.validate(field); err != nil {
+			return err
+		}
+		for _, other := range s.Mounts[:i] {
+			if Within(m.Target, other.Target) || Within(other.Target, m.Target) {
+				return reject(field+".target", fmt.Sprintf("%s overlaps %s", m.Target, other.Target), "give each mount a place of its own")
+			}
+		}
+	}
+	return nil
+}
+
+func (m Mount) validate(field string) error {
+	if why := cleanAbs(m.Source); why != "" {
+		return reject(field+".source", why, "write the directory's absolute path")
+	}
+	if why := cleanAbs(m.Target); why != "" {
+		return reject(field+".target", why, "write an absolute path of the sandbox, such as /data")
+	}
+	for _, r := range reserved {
+		if Within(m.Target, r) || Within(r, m.Target) {
+			return reject(field+".target", fmt.Sprintf("%s covers %s of the sandbox", m.Target, r), "choose another place, such as /data")
+		}
+	}
+	if m.Mode != MountReadOnly && m.Mode != MountOverlay {
+		return reject(field+".mode", fmt.Sprintf("%q is unknown", m.Mode), "use ro or overlay")
+	}
+	for _, p := range m.Protect {
+		if p == "" || path.IsAbs(p) || path.Clean(p) != p || slices.Contains(strings.Split(p, "/"), "..") {
+			return reject(field+".protect", fmt.Sprintf("%q is not below the mount", p), "write a relative path, such as .git")
+		}
+	}
+	return nil
+}
+
+func (s Spec) validateSteps() error {
+	if len(s.Steps) == 0 {
+		return reject("steps", "are missing", "name a command to run")
+	}
+	if len(s.Steps) > maxSteps {
+		return reject("steps", fmt.Sprintf("are more than %d", maxSteps), "put several commands into one script")
+	}
+	for i, st := range s.Steps {
+		if err := st.validate(fmt.Sprintf("steps[%d]", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st Step) validate(field string) error {
+	if len(st.Argv) == 0 || st.Argv[0] == "" {
+		return reject(field+".argv", "is empty", "name a command to run")
+	}
+	total := 0
+	for _, a := range slices.Concat(st.Argv, st.Env) {
+		if strings.ContainsRune(a, 0) {
+			return reject(field, "has a NUL byte in its arguments or environment", "leave it out")
+		}
+		total += len(a) + 1
+	}
+	if total > maxArgBytes {
+		return reject(field, fmt.Sprintf("has %d bytes of arguments and environment, more than %d", total, maxArgBytes), "pass long data in a file or on stdin")
+	}
+	for _, e := range st.Env {
+		if k, _, ok := strings.Cut(e, "="); !ok || k == "" {
+			return reject(field+".env", fmt.Sprintf("entry %q is not KEY=value", k), "write KEY=value")
+		}
+	}
+	if why := cleanAbs(st.Dir); st.Dir != "" && why != "" {
+		return reject(field+".dir", why, "write an absolute path of the sandbox")
+	}
+	if st.Timeout < 0 {
+		return reject(field+".timeout", "is negative", "write a duration such as 90s, or leave it out")
+	}
+	if !slices.Contains([]Network{"", NetworkNone, NetworkRegistries}, st.Network) {
+		return reject(field+".network", fmt.Sprintf("%q is unknown", st.Network), "use none or registries")
+	}
+	return nil
+}
+
+func (l Limits) validate() error {
+	for _, v := range []struct {
+		name     string
+		got, min int64
+	}{
+		{"memory", l.Memory, minMemory},
+		{"pids", l.Pids, 1},
+		{"disk", l.Disk, minDisk},
+		{"output", l.Output, 1},
+		{"wall", int64(l.Wall), 1},
+	} {
+		if v.got != 0 && v.got < v.min {
+			return reject("limits."+v.name, fmt.Sprintf("%d is too small", v.got), fmt.Sprintf("use at least %d, or leave the limit out", v.min))
+		}
+	}
+	if math.IsNaN(l.CPUs) || l.CPUs < 0 || l.CPUs > 4096 || (l.CPUs > 0 && l.CPUs < 0.01) {
+		return reject("limits.cpus", fmt.Sprintf("%v is out of range", l.CPUs), "use 0.01 to 4096, or leave the limit out")
+	}
+	return nil
+}
