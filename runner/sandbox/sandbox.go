@@ -17,7 +17,9 @@ import (
 const (
 	GuestDir = "/.quavon"
 	// GuestBinary is quavon-guest, read-only. The backend starts it as
-	// "GuestBinary init" with the byte stream on its stdin and stdout.
+	// "GuestBinary init" with the byte stream on its stdin and stdout. Rootless it
+	// starts under JobUID, the one id there is in the user namespace; so the agent's
+	// first act is to take AgentUID, keeping the capabilities it was given.
 	GuestBinary = GuestDir + "/guest"
 	// ScratchDir is the one writable place, sized by Limits.Disk. Everything a
 	// job can write lives on it: /tmp, its home, the upper layers.
