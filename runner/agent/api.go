@@ -106,11 +106,19 @@ type DiffRequest struct {
 	MaxEntries int
 }
 
-// The tar stream of a diff has one entry per change, sorted by path, relative
-// to the overlay's target. The PAX record says the kind of change.
+// The tar stream of a diff has one entry per change, relative to the overlay's
+// target, sorted bytewise with a "/" behind directories' names. PAX records say
+// what changed and, with content, what was there before.
 const (
-	// PAXChange is the record's key; its value is a job.ChangeKind.
+	// PAXChange is a job.ChangeKind.
 	PAXChange = "QUAVON.change"
+	// PAXOldMode is git's mode of what a modified or deleted entry was: octal
+	// 100644, 100755, 120000 or 40000.
+	PAXOldMode = "QUAVON.old.mode"
+	// PAXOldSize and PAXOldSHA256 tell what an old file held, of a symbolic link
+	// its target: a decimal number of bytes and a hexadecimal digest.
+	PAXOldSize   = "QUAVON.old.size"
+	PAXOldSHA256 = "QUAVON.old.sha256"
 )
 
 // FileInfo is what Stat returns.
