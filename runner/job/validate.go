@@ -20,7 +20,7 @@ const WorkspaceDir = "/workspace"
 // the agent protocol carries.
 const (
 	maxSteps    = 256
-	maxMounts   = 64
+	MaxMounts   = 64
 	maxGlobs    = 256
 	maxPath     = 4095
 	maxArgBytes = 128 << 10

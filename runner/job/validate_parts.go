@@ -27,8 +27,8 @@ func Within(p, dir string) bool {
 }
 
 func (s Spec) validateMounts() error {
-	if len(s.Mounts) > maxMounts {
-		return reject("mounts", fmt.Sprintf("are more than %d", maxMounts), "show a common parent directory instead")
+	if len(s.Mounts) > MaxMounts {
+		return reject("mounts", fmt.Sprintf("are more than %d", MaxMounts), "show a common parent directory instead")
 	}
 	for i, m := range s.Mounts {
 		field := fmt.Sprintf("mounts[%d]", i)

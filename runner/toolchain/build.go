@@ -1,0 +1,150 @@
+package toolchain
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// build makes the tree beside its final place and renames it there. When another
+// process was faster, its tree stands and this one is dropped.
+func build(store, dir string, spec treeSpec) error {
+	tmp, err := os.MkdirTemp(store, buildPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp) //nolint:errcheck // gone after the rename; else prune removes it
+	lock, err := lockTree(tmp)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // a lock, nothing to flush
+	if err := fill(tmp, spec); err != nil {
+		return err
+	}
+	// A crash of the machine must not leave empty files under a valid name.
+	if err := unix.Syncfs(int(lock.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", tmp, err)
+	}
+	err = os.Rename(tmp, dir)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	prune(store, dir)
+	return nil
+}
+
+// fill writes the tree's content below root.
+func fill(root string, spec treeSpec) error {
+	if err := os.Chmod(root, 0o755); err != nil {
+		return err
+	}
+	for _, m := range spec.mountpoints {
+		if err := mkdirAll(root, m); err != nil {
+			return err
+		}
+	}
+	for _, b := range spec.layout.binds {
+		if err := mkdirAll(root, b.Target); err != nil {
+			return err
+		}
+	}
+	for _, l := range spec.layout.links {
+		if err := os.Symlink(l.target, filepath.Join(root, l.name)); err != nil {
+			return err
+		}
+	}
+	if err := fillEtc(root, spec.entries); err != nil {
+		return err
+	}
+	return fillAgent(root)
+}
+
+func fillEtc(root string, entries []entry) error {
+	for _, e := range entries {
+		if err := mkdirAll(root, filepath.Join("/etc", filepath.Dir(e.rel))); err != nil {
+			return err
+		}
+		if err := copyEntry(root, e); err != nil {
+			return err
+		}
+	}
+	for _, f := range synthetic {
+		if err := writeFile(filepath.Join(root, "etc", f.name), []byte(f.content), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Symlink("/proc/self/mounts", filepath.Join(root, "etc", "mtab"))
+}
+
+// fillAgent makes the agent's directory: its own, and closed to the job.
+func fillAgent(root string) error {
+	if err := writeFile(filepath.Join(root, sandbox.GuestBinary), nil, 0o755); err != nil {
+		return err
+	}
+	dir := filepath.Join(root, sandbox.GuestDir)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return nil // the user namespace decides whose it is
+	}
+	return os.Chown(dir, sandbox.AgentUID, sandbox.AgentUID)
+}
+
+func copyEntry(root string, e entry) error {
+	dst := filepath.Join(root, "etc", e.rel)
+	switch {
+	case e.info.IsDir():
+		return mkdirAll(root, filepath.Join("/etc", e.rel))
+	case e.link != "":
+		return os.Symlink(e.link, dst)
+	}
+	data, err := os.ReadFile(e.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed since the scan: the next key will differ
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeFile(dst, data, 0o644|e.info.Mode()&0o111); err != nil {
+		return err
+	}
+	return os.Chtimes(dst, e.info.ModTime(), e.info.ModTime())
+}
+
+// mkdirAll makes dir and its parents below root, all 0755 whatever the umask.
+func mkdirAll(root, dir string) error {
+	p := root
+	for _, name := range strings.Split(strings.Trim(dir, "/"), "/") {
+		p = filepath.Join(p, name)
+		err := os.Mkdir(p, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.Chmod(p, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(name string, data []byte, mode fs.FileMode) error {
+	if err := os.WriteFile(name, data, mode); err != nil {
+		return err
+	}
+	return os.Chmod(name, mode)
+}
