@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -64,18 +65,18 @@ func fill(root string, spec treeSpec) error {
 			return err
 		}
 	}
-	if err := fillEtc(root, spec.entries); err != nil {
+	if err := fillEtc(root, spec); err != nil {
 		return err
 	}
 	return fillAgent(root)
 }
 
-func fillEtc(root string, entries []entry) error {
-	for _, e := range entries {
+func fillEtc(root string, spec treeSpec) error {
+	for _, e := range spec.entries {
 		if err := mkdirAll(root, filepath.Join("/etc", filepath.Dir(e.rel))); err != nil {
 			return err
 		}
-		if err := copyEntry(root, e); err != nil {
+		if err := copyEntry(root, spec.etc, e); err != nil {
 			return err
 		}
 	}
@@ -102,25 +103,41 @@ func fillAgent(root string) error {
 	return os.Chown(dir, sandbox.AgentUID, sandbox.AgentUID)
 }
 
-func copyEntry(root string, e entry) error {
-	dst := filepath.Join(root, "etc", e.rel)
+func copyEntry(root, etc string, e entry) error {
+	src, dst := filepath.Join(etc, e.rel), filepath.Join(root, "etc", e.rel)
+	var err error
 	switch {
-	case e.info.IsDir():
+	case e.is(unix.S_IFDIR):
 		return mkdirAll(root, filepath.Join("/etc", e.rel))
-	case e.link != "":
-		return os.Symlink(e.link, dst)
+	case e.is(unix.S_IFLNK):
+		err = copyLink(src, dst)
+	default:
+		err = copyFile(src, dst, e)
 	}
-	data, err := os.ReadFile(e.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed since the scan: the next key will differ
 	}
+	return err
+}
+
+func copyLink(src, dst string) error {
+	target, err := os.Readlink(src)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(dst, data, 0o644|e.info.Mode()&0o111); err != nil {
+	return os.Symlink(target, dst)
+}
+
+func copyFile(src, dst string, e entry) error {
+	data, err := os.ReadFile(src)
+	if err != nil {
 		return err
 	}
-	return os.Chtimes(dst, e.info.ModTime(), e.info.ModTime())
+	if err := writeFile(dst, data, fs.FileMode(0o644|e.stat.Mode&0o111)); err != nil {
+		return err
+	}
+	mtime := time.Unix(e.stat.Mtim.Unix())
+	return os.Chtimes(dst, mtime, mtime)
 }
 
 // mkdirAll makes dir and its parents below root, all 0755 whatever the umask.

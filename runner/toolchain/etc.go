@@ -2,11 +2,13 @@ package toolchain
 
 import (
 	"errors"
-	"io/fs"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // allowed lists what tools need of /etc, as patterns relative to it; a directory
@@ -32,14 +34,28 @@ var allowed = []string{
 
 // entry is one file, link or directory below /etc.
 type entry struct {
-	// rel is relative to /etc, path its place on the host.
-	rel, path string
-	info      fs.FileInfo
-	// link is a symbolic link's target.
-	link string
+	// rel is relative to /etc.
+	rel  string
+	stat unix.Stat_t
 }
 
-// scanEtc returns the allowed entries below etc, sorted, parents before children.
+func (e entry) is(kind uint32) bool { return e.stat.Mode&unix.S_IFMT == kind }
+
+// allowed says whether the entry may be copied: links, and what others may read.
+func (e entry) allowed() bool {
+	switch e.stat.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return true
+	case unix.S_IFREG:
+		return e.stat.Mode&0o004 != 0
+	case unix.S_IFDIR:
+		return e.stat.Mode&0o005 == 0o005
+	}
+	return false // sockets, devices
+}
+
+// scanEtc returns the allowed entries below etc, sorted, parents before
+// children. It is on the path of every run: one fstatat for each entry, no more.
 func scanEtc(etc string) ([]entry, error) {
 	var found []entry
 	for _, pattern := range allowed {
@@ -48,8 +64,9 @@ func scanEtc(etc string) ([]entry, error) {
 			paths, _ = filepath.Glob(paths[0]) // fails only for a malformed pattern
 		}
 		for _, p := range paths {
-			if err := walk(etc, p, &found); err != nil {
-				return nil, err
+			rel := strings.TrimPrefix(p, etc+"/")
+			if err := walk(unix.AT_FDCWD, p, rel, &found); err != nil {
+				return nil, fmt.Errorf("%s: %w", p, err)
 			}
 		}
 	}
@@ -57,39 +74,36 @@ func scanEtc(etc string) ([]entry, error) {
 	return found, nil
 }
 
-// walk adds what is at p and below it. Absent paths are fine: hosts differ.
-func walk(etc, p string, found *[]entry) error {
-	info, err := os.Lstat(p)
-	if errors.Is(err, fs.ErrNotExist) {
+// walk adds what is called name in the directory dirfd, and all below it. Absent
+// paths are fine: hosts differ.
+func walk(dirfd int, name, rel string, found *[]entry) error {
+	e := entry{rel: rel}
+	err := unix.Fstatat(dirfd, name, &e.stat, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	e := entry{rel: strings.TrimPrefix(p, etc+"/"), path: p, info: info}
-	switch mode := info.Mode(); {
-	case mode&fs.ModeSymlink != 0:
-		if e.link, err = os.Readlink(p); err != nil {
-			return err
-		}
-	case mode.IsRegular() && mode&0o004 != 0:
-	case mode.IsDir() && mode&0o005 == 0o005:
-		return walkDir(etc, e, found)
-	default: // sockets, devices, and what others may not read
+	if !e.allowed() {
 		return nil
 	}
 	*found = append(*found, e)
-	return nil
-}
-
-func walkDir(etc string, dir entry, found *[]entry) error {
-	*found = append(*found, dir)
-	children, err := os.ReadDir(dir.path)
+	if !e.is(unix.S_IFDIR) {
+		return nil
+	}
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	for _, c := range children {
-		if err := walk(etc, filepath.Join(dir.path, c.Name()), found); err != nil {
+	dir := os.NewFile(uintptr(fd), rel)
+	defer dir.Close() //nolint:errcheck // only read
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := walk(fd, n, rel+"/"+n, found); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ package toolchain
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func Prepare(c Config) (*Tree, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the host's /etc", "run `quavon run` as a user that can read /etc")
 	}
-	spec := treeSpec{layout: lay, entries: entries, mountpoints: mountpoints(c.Mountpoints)}
+	spec := treeSpec{etc: filepath.Join(c.Host, "etc"), layout: lay, entries: entries, mountpoints: mountpoints(c.Mountpoints)}
 	dir := filepath.Join(c.Store, spec.key())
 	// Twice at most in practice: a tree can be removed between build and lock.
 	for range 5 {
@@ -104,6 +105,7 @@ func mountpoints(more []string) []string {
 
 // treeSpec is everything a tree is made from.
 type treeSpec struct {
+	etc         string
 	layout      layout
 	entries     []entry
 	mountpoints []string
@@ -112,6 +114,7 @@ type treeSpec struct {
 // key names the tree; it changes whenever the tree would.
 func (s treeSpec) key() string {
 	h := sha256.New()
+	var num []byte
 	line := func(f string, args ...any) { fmt.Fprintf(h, f+"\x00", args...) } // a hash never fails to write
 	line("format %s", formatVersion)
 	for _, l := range s.layout.links {
@@ -124,7 +127,11 @@ func (s treeSpec) key() string {
 		line("dir %s", m)
 	}
 	for _, e := range s.entries {
-		line("etc %s %o %d %d %s", e.rel, e.info.Mode(), e.info.Size(), e.info.ModTime().UnixNano(), e.link)
+		line("etc %s", e.rel)
+		for _, n := range []int64{int64(e.stat.Mode), e.stat.Size, e.stat.Mtim.Nano()} {
+			num = binary.LittleEndian.AppendUint64(num[:0], uint64(n))
+			h.Write(num)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:32]
 }
