@@ -1,0 +1,160 @@
+package files
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Put extracts a tar stream below dir, which must exist. Files, directories,
+// symbolic and hard links are made and owned by uid and gid; other types are
+// errors. Permissions and times of files are kept, setuid, setgid and sticky
+// bits never are: nobody needs them in a sandbox without capabilities. What
+// exists is replaced, except that a directory is kept. No path leaves dir, also
+// not through links that a job has planted. Errors name the entry; what was
+// extracted before it stays.
+func Put(dir string, uid, gid int, r io.Reader, lim Limits) error {
+	root, err := openDir(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	p := putter{root: root, uid: uid, gid: gid, meter: meter{max: lim}, buf: make([]byte, bufferSize)}
+	tr := tar.NewReader(r)
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			// What follows the end mark is padding; read it, so that the sender
+			// isn't left with bytes that nobody takes.
+			_, err = io.Copy(io.Discard, r)
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("tar stream: %w", err)
+		}
+		if err := p.entry(h, tr); err != nil {
+			return wrap(h.Name, err)
+		}
+	}
+}
+
+type putter struct {
+	root     *os.Root
+	uid, gid int
+	meter    meter
+	buf      []byte
+}
+
+func (p *putter) entry(h *tar.Header, content io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	if err := p.meter.take(h.Name, h.Size); err != nil {
+		return err
+	}
+	name := path.Clean(strings.TrimSuffix(h.Name, "/"))
+	if h.Name == "" || !filepath.IsLocal(name) {
+		return errors.New("path leaves the directory")
+	}
+	if name == "." {
+		return nil
+	}
+	if err := p.parents(path.Dir(name)); err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return p.dir(name, fs.FileMode(h.Mode).Perm())
+	case tar.TypeReg, tar.TypeGNUSparse:
+		return p.file(name, h, content)
+	case tar.TypeSymlink:
+		return p.replace(name, func() error {
+			return errors.Join(p.root.Symlink(h.Linkname, name), p.own(name))
+		})
+	case tar.TypeLink:
+		return p.replace(name, func() error { return p.root.Link(path.Clean(h.Linkname), name) })
+	}
+	return fmt.Errorf("type %q of a tar entry is not supported", h.Typeflag)
+}
+
+// parents makes missing parent directories, open to all as "mkdir -p" would.
+func (p *putter) parents(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if fi, err := p.root.Stat(dir); err == nil && fi.IsDir() {
+		return nil
+	}
+	if err := p.parents(path.Dir(dir)); err != nil {
+		return err
+	}
+	return p.dir(dir, 0o755)
+}
+
+// dir makes a directory; one that exists gets owner and mode.
+func (p *putter) dir(name string, perm fs.FileMode) error {
+	err := p.root.Mkdir(name, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		fi, statErr := p.root.Stat(name)
+		if statErr != nil {
+			return statErr
+		}
+		if !fi.IsDir() {
+			return err
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	d, err := p.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Chown(p.uid, p.gid), d.Chmod(perm), d.Close())
+}
+
+func (p *putter) file(name string, h *tar.Header, content io.Reader) error {
+	var f *os.File
+	err := p.replace(name, func() (err error) {
+		f, err = p.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = copyExactly(f, content, h.Size, p.buf)
+	err = errors.Join(err, f.Chown(p.uid, p.gid), f.Chmod(fs.FileMode(h.Mode).Perm()), f.Close())
+	if err != nil || h.ModTime.IsZero() {
+		return err
+	}
+	return p.root.Chtimes(name, time.Time{}, h.ModTime)
+}
+
+// replace makes something at name, in place of a file or link that is there.
+func (p *putter) replace(name string, make func() error) error {
+	err := make()
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fi, statErr := p.root.Lstat(name)
+	if statErr != nil {
+		return statErr
+	}
+	if fi.IsDir() {
+		return err
+	}
+	if err := p.root.Remove(name); err != nil {
+		return err
+	}
+	return make()
+}
+
+func (p *putter) own(name string) error { return p.root.Lchown(name, p.uid, p.gid) }
