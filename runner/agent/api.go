@@ -14,8 +14,9 @@ import (
 // ProtocolVersion is spoken by this build; host and guest must agree exactly.
 const ProtocolVersion = 1
 
-// Setup arranges the job's view of the file system, once, before anything else.
-// After it the agent gives up the capability to mount.
+// Setup arranges the job's view of the file system, once, before anything else:
+// first Dirs, then Overlays, then Binds, so that these may lie below a Dir, where
+// a missing target is made. After it the agent gives up the capability to mount.
 type Setup struct {
 	// Overlays are mounted in order; the upper layer of overlay i is on scratch.
 	Overlays []Overlay
@@ -81,7 +82,10 @@ type Exit struct {
 	TimedOut bool
 	// StartError is why the command could not be started, "" when it was.
 	StartError string
-	Usage      job.Usage
+	// DiskFull says that scratch had no room left at some time while the command
+	// ran, as the agent sampled it: the job has seen "no space left on device".
+	DiskFull bool
+	Usage    job.Usage
 }
 
 // GetRequest asks for files as a tar stream.
