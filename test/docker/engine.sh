@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A real Docker Engine for tests and benchmarks, started by hand: this needs no
+# systemd and touches neither /etc/docker nor a Docker the host already runs.
+#
+#   engine.sh fetch            unpack the engine into the cache, print its directory
+#   engine.sh start DIR RUNSC  start dockerd with its state in DIR and the runtime
+#                              "runsc"; print the socket's URL
+#   engine.sh stop DIR         stop it and remove DIR
+#
+# Debian 12 ships 20.10, too old for us; Debian 13's engine runs on Debian 12's libc,
+# but its runc does not, so runc comes from the host's own suite.
+set -euo pipefail
+
+cache=${QUAVON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quavon}/docker
+packages="docker.io docker-cli containerd docker-compose docker-buildx"
+
+# apt_in SUITE ARGS… runs apt-get with package lists of its own, so that the host's
+# sources stay as they are. The mirror is the one the host is configured with.
+apt_in() {
+  local suite=$1; shift
+  local state=$cache/apt-$suite
+  mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+  local uri
+  uri=$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{sources,list} 2>/dev/null || true; } |
+    sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' | grep -m1 '/debian/\?$')
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" >"$state/sources.list"
+  apt-get -q -o APT::Sandbox::User=root -o Dir::State::lists="$state/lists" -o Dir::Cache="$state/cache" \
+    -o Dir::Etc::sourcelist="$state/sources.list" -o Dir::Etc::sourceparts=- \
+    -o APT::Get::List-Cleanup=0 "$@"
+}
+
+fetch() {
+  local root=$cache/root
+  if [[ -x $root/usr/sbin/dockerd && -x $root/usr/bin/runc ]]; then echo "$root"; return; fi
+  local work; work=$(mktemp -d "$cache.XXXXXX")
+  trap 'rm -rf "$work"' RETURN
+  mkdir -p "$cache" "$work/debs" "$work/root"
+  local suite; suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  apt_in trixie update >&2
+  apt_in "$suite" update >&2
+
+  (cd "$work/debs" && apt_in trixie download $packages >&2 && apt_in "$suite" download runc >&2)
+  for deb in "$work"/debs/*.deb; do dpkg -x "$deb" "$work/root"; done
+  rm -rf "$root"
+  mv "$work/root" "$root"
+  echo "$root"
+}
+
+start() {
+  local dir=$1 runsc=$2 root; root=$(fetch)
+  mkdir -p "$dir"
+  cat >"$dir/daemon.json" <<JSON
+{
+  "data-root": "$dir/data", "exec-root": "$dir/exec", "pidfile": "$dir/dockerd.pid",
+  "hosts": ["unix://$dir/docker.sock"], "bip": "10.231.255.1/24", "ip6tables": false,
+  "features": {"containerd-snapshotter": false},
+  "runtimes": {"runsc": {"path": "$runsc", "runtimeArgs": ["--platform=systrap"]}}
+}
+JSON
+  # In a network namespace of its own, so that its bridge and firewall rules are
+  # not the host's.
+  PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net -- \
+    sh -c 'ip link set lo up; exec dockerd --config-file "$1"' dockerd "$dir/daemon.json" \
+    >"$dir/dockerd.log" 2>&1 </dev/null &
+  for _ in $(seq 150); do
+    if curl -fs --unix-socket "$dir/docker.sock" http://docker/_ping >/dev/null 2>&1; then
+      echo "unix://$dir/docker.sock"; return
+    fi
+    sleep 0.2
+  done
+  echo "dockerd did not answer within 30 s; its log ends:" >&2
+  tail -n 20 "$dir/dockerd.log" >&2
+  return 1
+}
+
+stop() {
+  local dir=$1
+  if [[ -f $dir/dockerd.pid ]]; then
+    local pid; pid=$(<"$dir/dockerd.pid")
+    kill "$pid" 2>/dev/null || true
+    for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+  fi
+  awk -v d="$dir/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo | sort -r | xargs -r umount -l
+  rm -rf "$dir"
+}
+
+case ${1:-} in
+  fetch) fetch ;;
+  start) start "$2" "$3" ;;
+  stop) stop "$2" ;;
+  *) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+esac
