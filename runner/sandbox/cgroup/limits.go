@@ -1,0 +1,254 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Limits are what a group bounds; zero leaves a resource alone.
+type Limits struct {
+	// Memory in bytes, without swap.
+	Memory int64
+	// CPUs is a share of processor time, 1.5 = one and a half processors.
+	CPUs float64
+	// Tasks counts processes and threads of the host.
+	Tasks int64
+}
+
+// period is the kernel's default scheduling period in microseconds, and
+// minQuota its least quota.
+const (
+	period   = 100_000
+	minQuota = 1_000
+)
+
+// files names a version's control files.
+type files struct{ memory, swap, tasks, events, oom string }
+
+func (h *Host) files() files {
+	if h.v2 {
+		return files{"memory.max", "memory.swap.max", "pids.max", "pids.events", "memory.events"}
+	}
+	return files{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "pids.events", "memory.oom_control"}
+}
+
+func (g *Group) set(l Limits) error {
+	for _, f := range []func(Limits) error{g.setMemory, g.setCPU, g.setTasks} {
+		if err := f(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Group) need(c Controller) (string, error) {
+	if why := g.h.Missing(c); why != "" {
+		return "", errors.New(why)
+	}
+	return g.dir(c), nil
+}
+
+// setMemory bounds memory and forbids swap, where the kernel counts swap. In
+// version 2 running out ends the whole sandbox, not a random part of it.
+func (g *Group) setMemory(l Limits) error {
+	if l.Memory == 0 {
+		return nil
+	}
+	dir, err := g.need(Memory)
+	if err != nil {
+		return err
+	}
+	f, limit := g.h.files(), strconv.FormatInt(l.Memory, 10)
+	if err := write(filepath.Join(dir, f.memory), limit); err != nil {
+		return err
+	}
+	// Version 1 counts memory and swap together.
+	swap := map[bool]string{false: limit, true: "0"}[g.h.v2]
+	if err := write(filepath.Join(dir, f.swap), swap); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if g.h.v2 {
+		return write(filepath.Join(dir, "memory.oom.group"), "1")
+	}
+	return write(filepath.Join(dir, "memory.swappiness"), "0")
+}
+
+func (g *Group) setCPU(l Limits) error {
+	if l.CPUs == 0 {
+		return nil
+	}
+	dir, err := g.need(CPU)
+	if err != nil {
+		return err
+	}
+	quota := int64(math.Round(l.CPUs * period))
+	if quota < minQuota {
+		return fmt.Errorf("a share of %g CPUs is below the kernel's minimum of %g", l.CPUs, float64(minQuota)/period)
+	}
+	if g.h.v2 {
+		return write(filepath.Join(dir, "cpu.max"), fmt.Sprintf("%d %d", quota, period))
+	}
+	if err := write(filepath.Join(dir, "cpu.cfs_period_us"), strconv.Itoa(period)); err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, "cpu.cfs_quota_us"), strconv.FormatInt(quota, 10))
+}
+
+func (g *Group) setTasks(l Limits) error {
+	if l.Tasks == 0 {
+		return nil
+	}
+	dir, err := g.need(Pids)
+	if err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, g.h.files().tasks), strconv.FormatInt(l.Tasks, 10))
+}
+
+// Limits reads back what the kernel enforces; zero is "no limit". It fails when
+// swap would let a group past its memory limit.
+func (g *Group) Limits() (Limits, error) {
+	var l Limits
+	var errs [3]error
+	l.Memory, errs[0] = g.readMemory()
+	l.CPUs, errs[1] = g.readCPU()
+	if dir := g.dir(Pids); dir != "" {
+		l.Tasks, errs[2] = readLimit(filepath.Join(dir, g.h.files().tasks))
+	}
+	return l, errors.Join(errs[:]...)
+}
+
+func (g *Group) readMemory() (int64, error) {
+	dir, f := g.dir(Memory), g.h.files()
+	if dir == "" {
+		return 0, nil
+	}
+	limit, err := readLimit(filepath.Join(dir, f.memory))
+	if err != nil || limit == 0 {
+		return 0, err
+	}
+	swap, err := readNumber(filepath.Join(dir, f.swap))
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // The kernel does not count swap.
+		return limit, nil
+	case err != nil:
+		return 0, err
+	case g.h.v2 && swap != 0, !g.h.v2 && swap != limit:
+		return 0, fmt.Errorf("%s is %d: memory can be swapped out past the limit", f.swap, swap)
+	}
+	return limit, nil
+}
+
+func (g *Group) readCPU() (float64, error) {
+	dir := g.dir(CPU)
+	if dir == "" {
+		return 0, nil
+	}
+	names := []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}
+	if g.h.v2 {
+		names = []string{"cpu.max"}
+	}
+	var fields []string
+	for _, n := range names {
+		data, err := os.ReadFile(filepath.Join(dir, n))
+		if err != nil {
+			return 0, err
+		}
+		fields = append(fields, strings.Fields(string(data))...)
+	}
+	if len(fields) != 2 {
+		return 0, fmt.Errorf("unexpected CPU limit %q", fields)
+	}
+	if fields[0] == "max" || fields[0] == "-1" {
+		return 0, nil
+	}
+	quota, err1 := strconv.ParseFloat(fields[0], 64)
+	per, err2 := strconv.ParseFloat(fields[1], 64)
+	if err := errors.Join(err1, err2); err != nil || per == 0 {
+		return 0, fmt.Errorf("unexpected CPU limit %q: %w", fields, err)
+	}
+	return quota / per, nil
+}
+
+// Events count how often a limit was met.
+type Events struct {
+	// OOMKills are processes ended for want of memory.
+	OOMKills int64
+	// TasksRefused are processes or threads that were not created.
+	TasksRefused int64
+}
+
+// Events reads the counters; they last until Remove.
+func (g *Group) Events() (Events, error) {
+	var e Events
+	var errs [2]error
+	f := g.h.files()
+	if dir := g.dir(Memory); dir != "" {
+		e.OOMKills, errs[0] = readField(filepath.Join(dir, f.oom), "oom_kill")
+	}
+	if dir := g.dir(Pids); dir != "" {
+		e.TasksRefused, errs[1] = readField(filepath.Join(dir, f.events), "max")
+	}
+	return e, errors.Join(errs[:]...)
+}
+
+// MemoryUsed is the group's current memory in bytes, the page cache included.
+func (g *Group) MemoryUsed() (int64, error) {
+	dir, err := g.need(Memory)
+	if err != nil {
+		return 0, err
+	}
+	name := "memory.usage_in_bytes"
+	if g.h.v2 {
+		name = "memory.current"
+	}
+	return readNumber(filepath.Join(dir, name))
+}
+
+// unlimited is version 1's "no limit": the largest page-aligned number.
+const unlimited = math.MaxInt64 &^ 0xffff
+
+// readLimit reads a limit file; 0 is "no limit".
+func readLimit(path string) (int64, error) {
+	n, err := readNumber(path)
+	if n >= unlimited {
+		return 0, err
+	}
+	return n, err
+}
+
+func readNumber(path string) (int64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	s := strings.TrimSpace(string(data))
+	if s == "max" {
+		return math.MaxInt64, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+// readField reads "name value" from a file of such lines.
+func readField(path, name string) (int64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			return strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no %s", path, name)
+}
