@@ -1,0 +1,77 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/quavon/quavon/runner/agent"
+)
+
+// capOutput puts the job's output limit, and a check that somebody still reads,
+// in front of the caller's writers.
+func (j *run) capOutput(end context.CancelCauseFunc) {
+	cap := func(w io.Writer) io.Writer {
+		if w == nil {
+			w = io.Discard
+		}
+		return &cappedWriter{w: w, job: j, end: end}
+	}
+	// One limit for both streams, but not one lock: a stopped reader of one must
+	// not hold back the other.
+	j.streams.Stdout, j.streams.Stderr = cap(j.streams.Stdout), cap(j.streams.Stderr)
+}
+
+// cappedWriter delivers until the job's limit; what follows is counted and
+// dropped, because failing would only tell the agent what the host knows already.
+type cappedWriter struct {
+	w   io.Writer
+	job *run
+	end context.CancelCauseFunc
+}
+
+func (c *cappedWriter) Write(p []byte) (int, error) {
+	limit, total := c.job.spec.Limits.Output, c.job.written.Add(int64(len(p)))
+	deliver := p
+	if limit > 0 && total > limit {
+		deliver = p[:max(0, int64(len(p))-(total-limit))]
+		c.end(errOutputLimit)
+	}
+	n, err := c.w.Write(deliver)
+	c.job.delivered.Add(int64(n))
+	if err != nil {
+		c.end(fmt.Errorf("%w: %w", errReader, err))
+	}
+	return len(p), nil
+}
+
+// stdio are a step's streams; only the first step gets the job's stdin, since
+// nobody can tell how much of it a step has read ahead.
+func (j *run) stdio(step int) agent.Stdio {
+	s := agent.Stdio{Stdout: j.streams.Stdout, Stderr: j.streams.Stderr}
+	if step == 0 {
+		s.Stdin = j.streams.Stdin
+	}
+	return s
+}
+
+// through connects what writes a stream with what reads it. The reader's error
+// wins: the writer's only follows from it.
+func through(produce func(io.Writer) error, consume func(io.Reader) error) error {
+	r, w := io.Pipe()
+	consumed := make(chan error, 1)
+	go func() {
+		err := consume(r)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r) // a tar stream is padded behind its end
+		}
+		_ = r.CloseWithError(err) // a pipe's reader never fails to close
+		consumed <- err
+	}()
+	produced := produce(w)
+	_ = w.CloseWithError(produced) // nil is the end of the stream
+	if err := <-consumed; err != nil {
+		return err
+	}
+	return produced
+}

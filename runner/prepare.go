@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/toolchain"
+)
+
+// prepare checks the job and makes the root it will see.
+func (j *run) prepare() error {
+	if err := j.spec.Validate(); err != nil {
+		return err
+	}
+	if err := sandbox.Admit(j.runner.Backend, j.spec); err != nil {
+		return err
+	}
+	if j.spec.Root.Kind != job.RootHost {
+		return fault.New("images can't be run yet", "leave the image out to use the host's toolchain").
+			WithCode(string(job.ReasonImageUnknown))
+	}
+	var targets []string
+	for _, m := range j.spec.Mounts {
+		if !j.belowDir(m.Target) {
+			targets = append(targets, m.Target)
+		}
+	}
+	tree, err := toolchain.Prepare(toolchain.Config{Store: j.runner.Store, Mountpoints: targets})
+	if err != nil {
+		return &fault.Error{
+			What: "can't prepare the job's root", Err: err, Hint: fault.Hint(err),
+			Code: string(job.ReasonSandboxUnavailable),
+		}
+	}
+	j.tree = tree
+	return nil
+}
+
+func (j *run) release() { _ = j.tree.Close() } // a lock, nothing to flush
+
+// writableDirs are the job's own places, besides the workspace and caches.
+var writableDirs = []agent.Dir{
+	{Path: "/tmp", Mode: fs.ModeSticky | 0o777},
+	{Path: "/var/tmp", Mode: fs.ModeSticky | 0o777},
+	{Path: "/dev/shm", Mode: fs.ModeSticky | 0o777},
+	{Path: toolchain.Home, Mode: 0o700, UID: sandbox.JobUID, GID: sandbox.JobUID},
+}
+
+// belowDir says whether a target lies in one of the job's own places, where the
+// agent makes it.
+func (j *run) belowDir(target string) bool {
+	for _, d := range writableDirs {
+		if job.Within(target, d.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// config is what the backend needs to know of the job.
+func (j *run) config() sandbox.Config {
+	return sandbox.Config{
+		ID:        j.spec.ID,
+		RootDir:   j.tree.Dir,
+		RootBinds: j.tree.Binds,
+		Mounts:    j.spec.Mounts,
+		Limits:    j.spec.Limits,
+		Guest:     j.runner.Guest,
+	}
+}
+
+// view is what the agent has to arrange; it numbers the overlays for diffs.
+func (j *run) view() agent.Setup {
+	s := agent.Setup{Dirs: writableDirs}
+	for i, m := range j.spec.Mounts {
+		lower := fmt.Sprintf("%s/%d", sandbox.LowerDir, i)
+		if m.Mode == job.MountReadOnly {
+			s.Binds = append(s.Binds, agent.Bind{Source: lower, Target: m.Target})
+			continue
+		}
+		j.overlays[m.Target] = len(s.Overlays)
+		s.Overlays = append(s.Overlays, agent.Overlay{Lower: lower, Target: m.Target, Protect: m.Protect})
+	}
+	return s
+}

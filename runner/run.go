@@ -1,0 +1,150 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/toolchain"
+)
+
+// run is one job on its way.
+type run struct {
+	runner   *Runner
+	spec     job.Spec
+	streams  Streams
+	tree     *toolchain.Tree
+	sandbox  sandbox.Sandbox
+	client   *agent.Client
+	overlays map[string]int
+	// written counts what the steps have printed, delivered what the caller's
+	// writers took of it.
+	written, delivered atomic.Int64
+	// diskFull is set once a step has seen a full disk.
+	diskFull bool
+	result   job.Result
+}
+
+func newRun(r *Runner, spec job.Spec, streams Streams) *run {
+	return &run{
+		runner: r, spec: spec, streams: streams, overlays: map[string]int{},
+		result: job.Result{ID: spec.ID, Exit: -1},
+	}
+}
+
+func (j *run) start(ctx context.Context) (err error) {
+	j.sandbox, err = j.runner.Backend.Start(ctx, j.config())
+	return err
+}
+
+func (j *run) connect(ctx context.Context) (err error) {
+	j.client, err = agent.Dial(ctx, j.sandbox.Conn())
+	return err
+}
+
+// setup arranges the job's view and, at the same time, reads the limits back:
+// no step starts under limits that don't hold.
+func (j *run) setup(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return j.client.Setup(ctx, j.view()) })
+	group.Go(func() error {
+		info, err := j.sandbox.Info(ctx)
+		j.result.Sandbox = info
+		return err
+	})
+	return group.Wait()
+}
+
+// stop ends the sandbox, also for a cancelled job.
+func (j *run) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout, errors.New("the sandbox does not stop"))
+	defer cancel()
+	for _, r := range j.sandbox.Hit() {
+		j.hit(r)
+	}
+	if err := j.sandbox.Stop(ctx); err != nil {
+		return fault.Wrap(err, "can't remove the sandbox", "the next start of quavon tries again").
+			WithCode(string(job.ReasonInternal))
+	}
+	return nil
+}
+
+// end notes why the job ended; the first reason stands.
+func (j *run) end(reason job.Reason, message string) {
+	if j.result.Reason == job.ReasonNone {
+		j.result.Reason, j.result.Message = reason, message
+	}
+	j.hit(reason)
+}
+
+// hit notes a limit that was reached; other reasons are none.
+func (j *run) hit(reason job.Reason) {
+	name := string(reason)
+	isLimit := strings.HasPrefix(name, "limit_") || reason == job.ReasonTimeoutWall
+	if isLimit && !slices.Contains(j.result.LimitsHit, name) {
+		j.result.LimitsHit = append(j.result.LimitsHit, name)
+	}
+}
+
+// lost says what became of the sandbox when the agent stopped answering. It
+// waits a little for the host to notice the end too.
+func (j *run) lost(err error) error {
+	select {
+	case <-j.sandbox.Done():
+	case <-time.After(time.Second):
+		return unknown(err)
+	}
+	end := j.sandbox.Ended()
+	if end.Reason == job.ReasonNone {
+		return unknown(j.withLog(fmt.Errorf("%w: %w", errSandboxGone, err)))
+	}
+	j.end(end.Reason, "the sandbox was ended by its limit")
+	return nil
+}
+
+func unknown(err error) error {
+	return fault.Wrap(err, "the job's outcome is unknown", "run it again; with --log-level debug the runtime says more").
+		WithCode(string(job.ReasonOutcomeUnknown))
+}
+
+// withLog adds what the runtime said, when it has ended.
+func (j *run) withLog(err error) error {
+	if j.sandbox == nil {
+		return err
+	}
+	select {
+	case <-j.sandbox.Done():
+	default:
+		return err
+	}
+	if log := strings.TrimSpace(j.sandbox.Ended().Log); log != "" {
+		return fmt.Errorf("%w; the runtime said: %s", err, log)
+	}
+	return err
+}
+
+// finish completes the result.
+func (j *run) finish() job.Result {
+	if j.diskFull {
+		j.hit(job.ReasonLimitDisk)
+	}
+	slices.Sort(j.result.LimitsHit)
+	for _, s := range j.result.Steps {
+		j.result.Usage.User += s.Usage.User
+		j.result.Usage.Sys += s.Usage.Sys
+		j.result.Usage.MaxRSS = max(j.result.Usage.MaxRSS, s.Usage.MaxRSS)
+	}
+	j.result.Output.Delivered = j.delivered.Load()
+	j.result.Output.Truncated = j.spec.Limits.Output > 0 && j.written.Load() > j.spec.Limits.Output
+	return j.result
+}
