@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // build makes the tree beside its final place and renames it there. When another
 // process was faster, its tree stands and this one is dropped.
 func build(store, dir string, spec treeSpec) error {
+	if err := os.MkdirAll(store, 0o700); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp(store, buildPrefix)
 	if err != nil {
 		return err
@@ -65,10 +66,7 @@ func fill(root string, spec treeSpec) error {
 			return err
 		}
 	}
-	if err := fillEtc(root, spec); err != nil {
-		return err
-	}
-	return fillAgent(root)
+	return fillEtc(root, spec)
 }
 
 func fillEtc(root string, spec treeSpec) error {
@@ -86,21 +84,6 @@ func fillEtc(root string, spec treeSpec) error {
 		}
 	}
 	return os.Symlink("/proc/self/mounts", filepath.Join(root, "etc", "mtab"))
-}
-
-// fillAgent makes the agent's directory: its own, and closed to the job.
-func fillAgent(root string) error {
-	if err := writeFile(filepath.Join(root, sandbox.GuestBinary), nil, 0o755); err != nil {
-		return err
-	}
-	dir := filepath.Join(root, sandbox.GuestDir)
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return err
-	}
-	if os.Geteuid() != 0 {
-		return nil // the user namespace decides whose it is
-	}
-	return os.Chown(dir, sandbox.AgentUID, sandbox.AgentUID)
 }
 
 func copyEntry(root, etc string, e entry) error {

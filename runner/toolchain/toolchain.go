@@ -32,8 +32,8 @@ const (
 
 // Config says what to prepare.
 type Config struct {
-	// Store is an existing directory for prepared trees that nobody else can
-	// write to.
+	// Store is a directory for prepared trees, made when it is missing, in one that
+	// nobody else can write to.
 	Store string
 	// Host is the directory whose tools are shown; "" is "/".
 	Host string
@@ -93,10 +93,7 @@ func storeFault(err error, store string) error {
 func mountpoints(more []string) []string {
 	all := []string{
 		"/proc", "/sys", "/dev", "/tmp", "/run", "/var/tmp", "/usr", "/opt", "/srv", "/mnt",
-		Home, job.WorkspaceDir, "/cache", sandbox.ScratchDir,
-	}
-	for i := range job.MaxMounts {
-		all = append(all, fmt.Sprintf("%s/%d", sandbox.LowerDir, i))
+		Home, job.WorkspaceDir, "/cache", sandbox.GuestDir,
 	}
 	all = append(all, more...)
 	slices.Sort(all)
