@@ -1,0 +1,112 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quavon/quavon/runner/fault"
+)
+
+// Directories that hold a system, not a project. The first list is refused with
+// everything below, the second just as it stands.
+var (
+	systemTrees = []string{"/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+	systemDirs  = []string{
+		"/", "/root", "/home", "/opt", "/srv", "/mnt", "/media", "/tmp", "/usr/local", "/usr/src", "/usr/local/src",
+		"/var", "/var/cache", "/var/lib", "/var/log", "/var/spool", "/var/tmp", "/var/mail", "/var/backups",
+	}
+	// sourceTrees are the parts of /usr where projects are kept.
+	sourceTrees = []string{"/usr/src", "/usr/local/src"}
+	// Below a home, trees of credentials, and directories of all programs.
+	secretTrees = []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker"}
+	dotDirs     = []string{".config", ".local", ".cache"}
+)
+
+// CheckWorkspace resolves the directory that a job is to see and refuses those
+// that would show it more than a project: the root, homes and what contains
+// them, and the system's directories.
+func CheckWorkspace(dir string) (string, error) { return checkWorkspace(dir, homes()) }
+
+func checkWorkspace(dir string, homes []string) (string, error) {
+	const hint = "change to the project's own directory, or name it"
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return "", fault.Wrap(err, "workspace "+dir, hint)
+	}
+	fi, err := os.Stat(real)
+	if err == nil && !fi.IsDir() {
+		err = errors.New("not a directory")
+	}
+	if err != nil {
+		return "", fault.Wrap(err, "workspace "+dir, hint)
+	}
+	if why := unfit(real, homes); why != "" {
+		return "", fault.Wrap(fmt.Errorf("%s %s", real, why), "workspace refused", hint)
+	}
+	return real, nil
+}
+
+// unfit says why a resolved directory can't be a workspace.
+func unfit(dir string, homes []string) string {
+	for _, tree := range systemTrees {
+		if within(dir, tree) {
+			return "belongs to the system"
+		}
+	}
+	source := func(tree string) bool { return within(dir, tree) }
+	if slices.Contains(systemDirs, dir) || within(dir, "/usr") && !slices.ContainsFunc(sourceTrees, source) {
+		return "belongs to the system"
+	}
+	if filepath.Dir(dir) == "/home" {
+		return "is a home directory"
+	}
+	for _, home := range homes {
+		if within(home, dir) {
+			return "is or contains the home directory " + home
+		}
+		for _, tree := range secretTrees {
+			if within(dir, filepath.Join(home, tree)) {
+				return "holds credentials"
+			}
+		}
+		for _, name := range dotDirs {
+			if dir == filepath.Join(home, name) {
+				return "belongs to all programs of its user"
+			}
+		}
+	}
+	return ""
+}
+
+// within says whether path is dir or below it; both are absolute and clean.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// homes lists the resolved home directories of whoever runs this, also of the
+// user behind sudo.
+func homes() []string {
+	list := []string{os.Getenv("HOME")}
+	if u, err := user.Current(); err == nil {
+		list = append(list, u.HomeDir)
+	}
+	if u, err := user.Lookup(os.Getenv("SUDO_USER")); err == nil {
+		list = append(list, u.HomeDir)
+	}
+	var real []string
+	for _, home := range list {
+		if home, err := filepath.EvalSymlinks(home); err == nil && filepath.IsAbs(home) && home != "/" {
+			real = append(real, home)
+		}
+	}
+	slices.Sort(real)
+	return slices.Compact(real)
+}
