@@ -1,0 +1,70 @@
+package imagetest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Need skips a test whose prerequisite is missing, and fails it in CI.
+func Need(t testing.TB, have bool, what string) {
+	t.Helper()
+	if have {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing", what)
+	}
+	t.Skipf("%s is missing", what)
+}
+
+// NeedTool needs a program.
+func NeedTool(t testing.TB, name string) {
+	t.Helper()
+	_, err := exec.LookPath(name)
+	Need(t, err == nil, name)
+}
+
+// NeedMount needs root in a place that may mount.
+func NeedMount(t testing.TB) {
+	t.Helper()
+	Need(t, os.Geteuid() == 0, "root")
+}
+
+// Run runs a program and fails the test if it fails.
+func Run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// MountEROFS shows what the kernel sees in an image.
+func MountEROFS(t testing.TB, image string) string {
+	t.Helper()
+	NeedMount(t)
+	dir := t.TempDir()
+	Run(t, "mount", "-t", "erofs", "-o", "loop,ro", image, dir)
+	unmount(t, dir)
+	return dir
+}
+
+func unmount(t testing.TB, dir string) {
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+}
+
+// Fsck has erofs-utils check an image.
+func Fsck(t testing.TB, image string) {
+	t.Helper()
+	NeedTool(t, "fsck.erofs")
+	Run(t, "fsck.erofs", image)
+}
