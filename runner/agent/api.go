@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/quavon/quavon/runner/agent/wire"
 	"github.com/quavon/quavon/runner/job"
 )
 
 // ProtocolVersion is spoken by this build; host and guest must agree exactly.
-const ProtocolVersion = 1
+const ProtocolVersion = wire.ProtocolVersion
 
 // Setup arranges the job's view of the file system, once, before anything else:
 // first Dirs, then Overlays, then Binds, so that these may lie below a Dir, where

@@ -1,0 +1,10 @@
+// Command quavon-guest is the agent inside each sandbox.
+package main
+
+import (
+	"os"
+
+	"github.com/quavon/quavon/runner/guest"
+)
+
+func main() { os.Exit(guest.Main(os.Args[1:], os.Stderr)) }

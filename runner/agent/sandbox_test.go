@@ -1,0 +1,305 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/agent/wire"
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// missing skips a test whose prerequisite isn't there; in CI all are.
+func missing(tb testing.TB, what string) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatal("missing: " + what)
+	}
+	tb.Skip("missing: " + what)
+}
+
+// built is where the static binaries that the tests need are made, once.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "quavon-agent-test-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // jobs run what is in it
+		return "", err
+	}
+	guest := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "guest"), "../../cmd/quavon-guest")
+	guest.Env = append(os.Environ(), "CGO_ENABLED=0")
+	builds := []*exec.Cmd{guest}
+	sources, err := filepath.Glob("testdata/*.c")
+	for _, src := range sources {
+		out := filepath.Join(dir, strings.TrimSuffix(filepath.Base(src), ".c"))
+		builds = append(builds, exec.Command("gcc", "-static", "-O2", "-Wall", "-Werror", "-o", out, src))
+	}
+	for _, b := range builds {
+		if out, err := b.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", b.Args, err, out)
+		}
+	}
+	return dir, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := built(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// binary is the path of a static test binary.
+func binary(tb testing.TB, name string) string {
+	tb.Helper()
+	dir, err := built()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+func runsc(tb testing.TB) string {
+	tb.Helper()
+	if os.Getuid() != 0 {
+		missing(tb, "root")
+	}
+	if p := os.Getenv("QUAVON_RUNSC"); p != "" {
+		return p
+	}
+	p, err := filepath.Abs("../../bin/runsc")
+	if err == nil {
+		_, err = os.Stat(p)
+	}
+	if err != nil {
+		missing(tb, "bin/runsc (make) or $QUAVON_RUNSC")
+	}
+	return p
+}
+
+// box is a sandbox under the real runsc with the agent as its first process.
+type box struct {
+	*agent.Client
+	cmd    *exec.Cmd
+	stderr *lockedBuffer
+	lower  string // LowerDir/0 on the host
+	dir    string
+	done   chan struct{}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+const workspace = "/workspace"
+
+// standardSetup is an overlay as the workspace, a read-only .git, and /tmp.
+var standardSetup = agent.Setup{
+	Overlays: []agent.Overlay{{Lower: sandbox.LowerDir + "/0", Target: workspace, Protect: []string{".git"}}},
+	Dirs: []agent.Dir{
+		{Path: "/tmp", Mode: 0o777 | os.ModeSticky},
+		{Path: "/home/job", Mode: 0o700, UID: sandbox.JobUID, GID: sandbox.JobUID},
+	},
+}
+
+// startBox starts a sandbox and sets it up.
+func startBox(tb testing.TB) *box {
+	tb.Helper()
+	b := startRuntime(tb, sandbox.GuestBinary, "init")
+	if err := b.Setup(context.Background(), standardSetup); err != nil {
+		tb.Fatalf("setup: %v\n%s", err, b.stderr)
+	}
+	return b
+}
+
+func startRuntime(tb testing.TB, args ...string) *box {
+	tb.Helper()
+	b := bareRuntime(tb, args...)
+	stdin, stdout := pipes(tb, b)
+	conn, err := wire.NewFiles(stdout, stdin)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	b.Client, err = agent.Dial(ctx, conn)
+	if err != nil {
+		tb.Fatalf("dial: %v\n%s", err, b.stderr)
+	}
+	tb.Cleanup(b.Client.Close)
+	return b
+}
+
+// pipes starts the runtime and returns the ends of its stdin and stdout.
+func pipes(tb testing.TB, b *box) (stdin, stdout *os.File) {
+	tb.Helper()
+	inR, inW, err1 := os.Pipe()
+	outR, outW, err2 := os.Pipe()
+	if err1 != nil || err2 != nil {
+		tb.Fatal(err1, err2)
+	}
+	b.cmd.Stdin, b.cmd.Stdout = inR, outW
+	if err := b.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	inR.Close()
+	outW.Close()
+	go func() {
+		defer close(b.done)
+		b.cmd.Wait()
+	}()
+	tb.Cleanup(func() {
+		inW.Close()
+		outR.Close()
+		select {
+		case <-b.done:
+		case <-time.After(20 * time.Second):
+			tb.Errorf("the sandbox is still there 20 s after its host has gone\n%s", b.stderr)
+			b.cmd.Process.Kill()
+		}
+		// runsc keeps an empty network namespace mounted in its state directory.
+		syscall.Unmount(filepath.Join(b.dir, "state/null-netns"), syscall.MNT_DETACH)
+	})
+	return inW, outR
+}
+
+// bareRuntime prepares a bundle with args as the first process.
+func bareRuntime(tb testing.TB, args ...string) *box {
+	tb.Helper()
+	bin := runsc(tb)
+	dir := tb.TempDir()
+	b := &box{dir: dir, lower: filepath.Join(dir, "lower"), stderr: &lockedBuffer{}, done: make(chan struct{})}
+	makeTree(tb, b)
+	writeConfig(tb, b, args)
+	b.cmd = exec.Command(bin, "--root", filepath.Join(dir, "state"), "--platform=systrap", "--network=none",
+		"--ignore-cgroups", "--overlay2=none", "run", "--bundle", dir, "agent-test-"+filepath.Base(filepath.Dir(dir)))
+	b.cmd.Stderr = b.stderr
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return b
+}
+
+func makeTree(tb testing.TB, b *box) {
+	tb.Helper()
+	for _, d := range []string{
+		"root/usr", "root/etc", "root/proc", "root/dev", "root/tmp", "root/home/job", "root/workspace", "root/test",
+		"root/.quavon/scratch", "root/.quavon/lower/0", "lower/.git", "lower/sub", "scratch",
+	} {
+		must(tb, os.MkdirAll(filepath.Join(b.dir, d), 0o755))
+	}
+	for _, l := range []string{"bin", "lib", "lib64", "sbin"} {
+		must(tb, os.Symlink("usr/"+l, filepath.Join(b.dir, "root", l)))
+	}
+	must(tb, os.WriteFile(filepath.Join(b.dir, "root/.quavon/guest"), nil, 0o755))
+	must(tb, os.Chmod(filepath.Join(b.dir, "root/.quavon"), 0o700))
+	must(tb, os.Chown(filepath.Join(b.dir, "root/.quavon"), sandbox.AgentUID, sandbox.AgentUID))
+	must(tb, os.WriteFile(filepath.Join(b.lower, "old.txt"), []byte("old\n"), 0o644))
+	must(tb, os.WriteFile(filepath.Join(b.lower, ".git/config"), []byte("[core]\n"), 0o644))
+	for _, p := range []string{"", "old.txt", ".git", ".git/config", "sub"} {
+		must(tb, os.Chown(filepath.Join(b.lower, p), sandbox.JobUID, sandbox.JobUID))
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+type object = map[string]any
+
+func writeConfig(tb testing.TB, b *box, args []string) {
+	tb.Helper()
+	var caps []string
+	for _, c := range strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID SETUID SETGID SETPCAP KILL SYS_ADMIN SYS_CHROOT") {
+		caps = append(caps, "CAP_"+c)
+	}
+	bind := func(source, target string) object {
+		return object{"destination": target, "type": "bind", "source": source, "options": []string{"ro", "rbind"}}
+	}
+	scratch := filepath.Join(b.dir, "scratch")
+	config := object{
+		"ociVersion": "1.1.0",
+		"process": object{
+			"user": object{"uid": sandbox.AgentUID, "gid": sandbox.AgentUID}, "args": args,
+			"env": []string{"PATH=/usr/bin:/bin"}, "cwd": "/", "noNewPrivileges": true,
+			"capabilities": object{"bounding": caps, "effective": caps, "permitted": caps, "inheritable": caps, "ambient": caps},
+		},
+		"root": object{"path": filepath.Join(b.dir, "root"), "readonly": true},
+		"mounts": []object{
+			{"destination": "/proc", "type": "proc", "source": "proc"},
+			{"destination": "/dev/pts", "type": "devpts", "source": "devpts"},
+			bind("/usr", "/usr"),
+			bind(filepath.Dir(binary(tb, "guest")), "/test"),
+			bind(binary(tb, "guest"), sandbox.GuestBinary),
+			bind(b.lower, sandbox.LowerDir+"/0"),
+			{"destination": sandbox.ScratchDir, "type": "bind", "source": scratch, "options": []string{"rw"}},
+		},
+		"linux": object{"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {"type": "network"}}},
+		"annotations": object{
+			"dev.gvisor.spec.mount.scratch.source":  scratch,
+			"dev.gvisor.spec.mount.scratch.type":    "tmpfs",
+			"dev.gvisor.spec.mount.scratch.share":   "container",
+			"dev.gvisor.spec.mount.scratch.options": "rw,size=512m,mode=0700",
+		},
+	}
+	raw, err := json.Marshal(config)
+	must(tb, err)
+	must(tb, os.WriteFile(filepath.Join(b.dir, "config.json"), raw, 0o644))
+}
+
+// command is a shell script run as the job.
+func command(script string) agent.Command {
+	return agent.Command{
+		Argv: []string{"/bin/sh", "-c", script}, Dir: "/",
+		Env: []string{"PATH=/usr/bin:/bin"}, UID: sandbox.JobUID, GID: sandbox.JobUID,
+	}
+}
+
+type ended struct {
+	agent.Exit
+	stdout, stderr string
+}
+
+// run runs a command to its end.
+func run(tb testing.TB, c *agent.Client, cmd agent.Command, stdin io.Reader) ended {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var out, errOut bytes.Buffer
+	p, err := c.Exec(ctx, cmd, agent.Stdio{Stdin: stdin, Stdout: &out, Stderr: &errOut})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	exit, err := p.Wait()
+	if err != nil {
+		tb.Fatalf("%v: %v", cmd.Argv, err)
+	}
+	return ended{exit, out.String(), errOut.String()}
+}

@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"io"
+	"sync"
+)
+
+// chunks are the buffers that hold received data and frames to be sent.
+var chunks = sync.Pool{New: func() any { return new([headRoom + MaxData]byte) }}
+
+type chunk struct {
+	buf    *[headRoom + MaxData]byte
+	lo, hi int
+}
+
+// inbox holds the bytes of one channel that were received and not yet read.
+type inbox struct {
+	mu    sync.Mutex
+	ready sync.Cond
+	queue []chunk
+	// window is how many bytes the peer may still send; owed is what was read
+	// but not yet given back as credit.
+	window, owed int
+	// err ends the channel once the queue is empty: io.EOF or a failure.
+	err error
+	// give sends credit to the peer.
+	give func(n int)
+}
+
+func newInbox(give func(int)) *inbox {
+	b := &inbox{window: Window, give: give}
+	b.ready.L = &b.mu
+	return b
+}
+
+// push stores received data. More than the window is a violation, and so is data
+// after the end.
+func (b *inbox) push(p []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(p) > b.window {
+		return violation("more data than credit")
+	}
+	if b.err == io.EOF {
+		return violation("data after the end of a channel")
+	}
+	b.window -= len(p)
+	if b.err != nil {
+		return nil // nobody will read it
+	}
+	for len(p) > 0 {
+		n := copy(b.space(), p)
+		b.queue[len(b.queue)-1].hi += n
+		p = p[n:]
+	}
+	b.ready.Signal()
+	return nil
+}
+
+// space returns room in the last chunk, never none. Filling chunks up bounds the
+// memory of a channel whatever the size of its frames.
+func (b *inbox) space() []byte {
+	if n := len(b.queue); n > 0 {
+		if c := &b.queue[n-1]; c.hi < len(c.buf) {
+			return c.buf[c.hi:]
+		}
+	}
+	c := chunk{buf: chunks.Get().(*[headRoom + MaxData]byte)}
+	b.queue = append(b.queue, c)
+	return c.buf[:]
+}
+
+// end closes the channel for reading with err after what was received; with
+// drop, at once.
+func (b *inbox) end(err error, drop bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+	if drop {
+		for _, c := range b.queue {
+			chunks.Put(c.buf)
+		}
+		b.queue = nil
+	}
+	b.ready.Broadcast()
+}
+
+// wait blocks until there is data or an end; b.mu is held.
+func (b *inbox) wait() error {
+	for len(b.queue) == 0 && b.err == nil {
+		b.ready.Wait()
+	}
+	if len(b.queue) == 0 {
+		return b.err
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (b *inbox) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if err := b.wait(); err != nil {
+		b.mu.Unlock()
+		return 0, err
+	}
+	c := &b.queue[0]
+	n := copy(p, c.buf[c.lo:c.hi])
+	if c.lo += n; c.lo == c.hi {
+		chunks.Put(c.buf)
+		b.pop()
+	}
+	b.consumed(n)
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo: whole chunks go to w without another copy.
+func (b *inbox) WriteTo(w io.Writer) (int64, error) {
+	var total int64
+	for {
+		b.mu.Lock()
+		if err := b.wait(); err != nil {
+			b.mu.Unlock()
+			if err == io.EOF {
+				err = nil
+			}
+			return total, err
+		}
+		c := b.queue[0]
+		b.pop()
+		b.mu.Unlock()
+		n, err := w.Write(c.buf[c.lo:c.hi])
+		chunks.Put(c.buf)
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+		b.mu.Lock()
+		b.consumed(c.hi - c.lo)
+	}
+}
+
+func (b *inbox) pop() {
+	b.queue[0] = chunk{}
+	if b.queue = b.queue[1:]; len(b.queue) == 0 {
+		b.queue = nil
+	}
+}
+
+// consumed accounts for n bytes that were read and unlocks b.mu. Credit goes back
+// in large portions: each wakes the peer.
+func (b *inbox) consumed(n int) {
+	b.owed += n
+	credit := 0
+	if b.owed >= Window/2 && b.err == nil {
+		credit, b.owed = b.owed, 0
+		b.window += credit
+	}
+	b.mu.Unlock()
+	if credit > 0 {
+		b.give(credit)
+	}
+}

@@ -1,0 +1,85 @@
+// Package guest is the inside of a sandbox: the agent that runs as its first
+// process, arranges the job's file systems, starts and ends commands and moves
+// files, all on request of the host. It trusts the host and nothing else: jobs
+// run under another uid, without capabilities, and can't reach it.
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/quavon/quavon/runner/agent/agentpb"
+	"github.com/quavon/quavon/runner/agent/wire"
+)
+
+// Main runs a subcommand of quavon-guest and returns the exit code. What it
+// writes to stderr reaches the log of the sandbox's runtime.
+func Main(args []string, stderr io.Writer) int {
+	command := ""
+	if len(args) == 1 {
+		command = args[0]
+	}
+	var err error
+	switch command {
+	case "init":
+		err = initAgent()
+	case "version":
+		_, err = fmt.Fprintf(os.Stdout, "quavon-guest %s, protocol version %d\n", build(), wire.ProtocolVersion)
+	default:
+		err = errors.New("usage: quavon-guest init|version")
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "quavon-guest:", err)
+		return 1
+	}
+	return 0
+}
+
+// initAgent serves the host on stdin and stdout until it leaves.
+func initAgent() error {
+	ch, err := takeChannel()
+	if err != nil {
+		return fmt.Errorf("take over stdin and stdout: %w", err)
+	}
+	if err := hide(); err != nil {
+		return fmt.Errorf("part the agent from the job: %w", err)
+	}
+	if err := adopt(); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	a := newAgent()
+	a.conn = wire.New(ch, wire.Config{
+		Side: wire.Guest, Version: wire.ProtocolVersion, Build: build(), Accept: a.accept,
+	})
+	err = a.conn.Serve()
+	// The first process takes all others along when it exits; any other place in
+	// the tree has to end them.
+	if !firstProcess() {
+		err = errors.Join(err, a.killAll(0))
+	}
+	if errors.Is(err, wire.ErrClosed) || errors.Is(err, wire.ErrPeerGone) {
+		return nil
+	}
+	return err
+}
+
+// build names this build.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+// failure is a reply that carries an error.
+func failure(err error) *agentpb.Reply {
+	if err == nil {
+		return &agentpb.Reply{}
+	}
+	text := err.Error()
+	return &agentpb.Reply{Error: text[:min(len(text), wire.MaxText)], Errno: uint32(errnoOf(err))}
+}

@@ -1,0 +1,105 @@
+package guest
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killTime bounds the fight against processes that start others faster than they
+// are killed.
+const killTime = 10 * time.Second
+
+// firstProcess says whether the agent is the first process of its PID namespace,
+// and so the only one that kill(-1) spares.
+func firstProcess() bool { return os.Getpid() == 1 }
+
+// adopt makes the agent the parent of orphans. The first process is it anyway.
+func adopt() error {
+	if firstProcess() {
+		return nil
+	}
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// killAll ends every process but the agent, wherever it has hidden itself.
+func (a *agent) killAll(grace time.Duration) error {
+	return end(grace, signalAll, func(d time.Duration) bool { return closedWithin(a.reaper.none(), d) })
+}
+
+// killTree ends a command and what it has started. Next to other commands, a
+// process that has left both its session and its parents is not found: killAll
+// finds it.
+func (a *agent) killTree(c *command, leader int, grace time.Duration) error {
+	if a.isAlone(c) {
+		return a.killAll(grace)
+	}
+	signal := func(sig syscall.Signal) {
+		for _, pid := range tree(leader) {
+			_ = syscall.Kill(pid, sig) // it may have ended meanwhile
+		}
+	}
+	return end(grace, signal, func(d time.Duration) bool {
+		for deadline := time.Now().Add(d); ; time.Sleep(min(d, 5*time.Millisecond)) {
+			if len(tree(leader)) == 0 {
+				return true
+			}
+			if time.Now().After(deadline) {
+				return false
+			}
+		}
+	})
+}
+
+// isAlone says whether c is the only command.
+func (a *agent) isAlone(c *command) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, in := a.commands[c]
+	return in && len(a.commands) == 1
+}
+
+// end sends SIGTERM and, after grace, SIGKILL until gone, which waits for up to
+// the given time, says that nobody is left.
+func end(grace time.Duration, signal func(syscall.Signal), gone func(time.Duration) bool) error {
+	if grace > 0 {
+		signal(syscall.SIGTERM)
+		signal(syscall.SIGCONT) // a stopped process would not see the other
+		if gone(grace) {
+			return nil
+		}
+	}
+	wait := time.Millisecond
+	for deadline := time.Now().Add(killTime); time.Now().Before(deadline); wait = min(2*wait, 50*time.Millisecond) {
+		signal(syscall.SIGKILL)
+		if gone(wait) {
+			return nil
+		}
+	}
+	return errors.New("processes are left although they were killed")
+}
+
+// signalAll signals every process of the job.
+func signalAll(sig syscall.Signal) {
+	if firstProcess() {
+		_ = syscall.Kill(-1, sig) // ESRCH: there is none
+		return
+	}
+	for _, pid := range descendants() {
+		_ = syscall.Kill(pid, sig) // it may have ended meanwhile
+	}
+}
+
+func closedWithin(ch <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ch:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

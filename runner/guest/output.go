@@ -1,0 +1,110 @@
+package guest
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/agent/wire"
+)
+
+const (
+	// drainTime is how long after a command's end its output may still come: from
+	// a child that is just about to end too.
+	drainTime = 100 * time.Millisecond
+	// fullPipe is what a pipe holds at first, bigPipe what one gets that a
+	// command fills.
+	fullPipe = 64 << 10
+	bigPipe  = 1 << 20
+)
+
+// output is the agent's end of a stream that a command writes.
+type output struct {
+	f    *os.File
+	big  bool
+	over atomic.Bool // everything was read
+	// late is set when the command's time to drain is over; left is how many of
+	// the bytes that were in the pipe then are still to be read.
+	late bool
+	left int
+}
+
+// send moves everything to the host.
+func (o *output) send(w *wire.Writer) {
+	// A failure is the stream's or the connection's end, and seen elsewhere.
+	_, _ = w.ReadFrom(o)
+	_ = w.Close()
+	o.over.Store(true)
+}
+
+// drain makes the output end soon, even if an orphan keeps it open.
+func (o *output) drain() {
+	if !o.over.Load() {
+		_ = o.f.SetReadDeadline(time.Now().Add(drainTime)) // closed meanwhile: it has ended
+	}
+}
+
+// Read implements io.Reader.
+func (o *output) Read(p []byte) (int, error) {
+	if o.late {
+		return o.readLeft(p)
+	}
+	n, err := o.f.Read(p)
+	if n >= fullPipe && !o.big {
+		o.grow()
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		o.late = true
+		return o.readLeft(p)
+	case errors.Is(err, syscall.EIO):
+		return n, io.EOF // a terminal whose last user has left
+	}
+	return n, err
+}
+
+// readLeft reads what was in the pipe when time was over, and no more: an orphan
+// may write for ever.
+func (o *output) readLeft(p []byte) (n int, err error) {
+	cerr := control(o.f, func(fd int) error {
+		if o.left == 0 {
+			if o.left, err = unix.IoctlGetInt(fd, unix.TIOCINQ); err != nil || o.left == 0 {
+				return io.EOF
+			}
+		}
+		n, err = syscall.Read(fd, p[:min(len(p), o.left)])
+		return err
+	})
+	if o.left -= max(n, 0); o.left == 0 && cerr == nil {
+		cerr = io.EOF
+	}
+	if n <= 0 || cerr != nil {
+		return max(n, 0), io.EOF
+	}
+	return n, nil
+}
+
+// grow makes room in the pipe of a command that writes much; without it things
+// are only slower.
+func (o *output) grow() {
+	o.big = true
+	_ = control(o.f, func(fd int) error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, bigPipe)
+		return err
+	})
+}
+
+// control calls f with the descriptor, without making the file block.
+func control(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { err = f(int(fd)) })
+	return errors.Join(cerr, err)
+}

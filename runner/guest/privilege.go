@@ -1,0 +1,121 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// lastCap is above every capability of any kernel so far.
+const lastCap = 63
+
+// afterSetup are the capabilities that the agent keeps once the job's view is
+// arranged: to start commands as other users, to end them, and to handle files
+// of any owner.
+var afterSetup = capSet(
+	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL,
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
+)
+
+func capSet(caps ...uint) uint64 {
+	var set uint64
+	for _, c := range caps {
+		set |= 1 << c
+	}
+	return set
+}
+
+// hide puts the agent out of the job's reach: a uid of its own, not dumpable, so
+// that its /proc entries and its memory are closed, and nothing of its
+// capabilities is ever passed on by an exec, also not to uid 0.
+func hide() error {
+	if err := takeUID(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("become not dumpable: %w", err)
+	}
+	syscall.Umask(0o022)
+	if err := everyThread(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0); err != nil {
+		return fmt.Errorf("clear ambient capabilities: %w", err)
+	}
+	for c := range uintptr(lastCap) {
+		if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil || has == 0 {
+			continue // the kernel doesn't know it, or it is dropped already
+		}
+		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0); err != nil {
+			return fmt.Errorf("drop capability %d from the bounding set: %w", c, err)
+		}
+	}
+	_, permitted, err := capGet()
+	if err != nil {
+		return err
+	}
+	return capLimit(permitted)
+}
+
+// takeUID changes to the agent's uid and keeps the capabilities.
+func takeUID() error {
+	if os.Getuid() == sandbox.AgentUID {
+		return nil
+	}
+	if err := everyThread(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); err != nil {
+		return fmt.Errorf("keep capabilities: %w", err)
+	}
+	const id = sandbox.AgentUID
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("drop groups: %w", err)
+	}
+	if err := syscall.Setresgid(id, id, id); err != nil {
+		return fmt.Errorf("take group %d: %w", id, err)
+	}
+	if err := syscall.Setresuid(id, id, id); err != nil {
+		return fmt.Errorf("take uid %d: %w", id, err)
+	}
+	return nil
+}
+
+// capGet returns the effective and the permitted set.
+func capGet() (effective, permitted uint64, err error) {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return 0, 0, fmt.Errorf("read capabilities: %w", err)
+	}
+	effective = uint64(data[1].Effective)<<32 | uint64(data[0].Effective)
+	permitted = uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted)
+	return effective, permitted, nil
+}
+
+// capLimit gives up, for good, every capability outside keep.
+func capLimit(keep uint64) error {
+	_, permitted, err := capGet()
+	if err != nil {
+		return err
+	}
+	keep &= permitted
+	hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := &[2]unix.CapUserData{
+		{Effective: uint32(keep), Permitted: uint32(keep)},
+		{Effective: uint32(keep >> 32), Permitted: uint32(keep >> 32)},
+	}
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data)), 0)
+	if errno != 0 {
+		return fmt.Errorf("give up capabilities: %w", errno)
+	}
+	return nil
+}
+
+// everyThread does a system call on each thread: the kernel keeps capabilities
+// per thread, and any of them may start the next command.
+func everyThread(nr, a1, a2, a3 uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall(nr, a1, a2, a3); errno != 0 {
+		return errno
+	}
+	return nil
+}

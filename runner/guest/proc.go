@@ -1,0 +1,94 @@
+package guest
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// process is one entry of /proc.
+type process struct {
+	pid, parent, session int
+	zombie               bool
+}
+
+// processes lists /proc; what ends meanwhile is left out.
+func processes() []process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // what was read before an error counts
+	var list []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		if p, ok := parseStat(pid, stat); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// parseStat reads "pid (name) state ppid pgrp session …"; the name may hold
+// anything.
+func parseStat(pid int, stat []byte) (process, bool) {
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return process{}, false
+	}
+	fields := bytes.Fields(stat[end+1:])
+	if len(fields) < 4 {
+		return process{}, false
+	}
+	parent, err1 := strconv.Atoi(string(fields[1]))
+	session, err2 := strconv.Atoi(string(fields[3]))
+	p := process{pid: pid, parent: parent, session: session, zombie: fields[0][0] == 'Z'}
+	return p, err1 == nil && err2 == nil
+}
+
+// tree lists the live processes of the leader's session and all that descend
+// from them.
+func tree(leader int) []int {
+	return closure(processes(), func(p process) bool { return p.pid == leader || p.session == leader })
+}
+
+// descendants lists the live processes below the agent.
+func descendants() []int {
+	self := os.Getpid()
+	return closure(processes(), func(p process) bool { return p.parent == self })
+}
+
+// closure lists the live processes that root picks and their descendants.
+func closure(all []process, root func(process) bool) []int {
+	children := map[int][]process{}
+	var open []process
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+		if root(p) {
+			open = append(open, p)
+		}
+	}
+	seen := map[int]bool{}
+	var live []int
+	for len(open) > 0 {
+		p := open[len(open)-1]
+		open = open[:len(open)-1]
+		if seen[p.pid] {
+			continue
+		}
+		seen[p.pid] = true
+		open = append(open, children[p.pid]...)
+		if !p.zombie {
+			live = append(live, p.pid)
+		}
+	}
+	return live
+}
