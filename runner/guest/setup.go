@@ -45,6 +45,11 @@ func (a *agent) setUp(s *agentpb.Setup) error {
 
 func arrange(s *agentpb.Setup) ([]files.Overlay, error) {
 	var overlays []files.Overlay
+	for i, d := range s.GetDirs() {
+		if err := mountDir(i, d); err != nil {
+			return nil, fmt.Errorf("make the directory %s: %w", d.GetPath(), err)
+		}
+	}
 	for i, o := range s.GetOverlays() {
 		mounted, err := mountOverlay(i, o)
 		if err != nil {
@@ -55,11 +60,6 @@ func arrange(s *agentpb.Setup) ([]files.Overlay, error) {
 	for _, b := range s.GetBinds() {
 		if err := bindReadOnly(b.GetSource(), b.GetTarget()); err != nil {
 			return nil, fmt.Errorf("show %s at %s: %w", b.GetSource(), b.GetTarget(), err)
-		}
-	}
-	for i, d := range s.GetDirs() {
-		if err := mountDir(i, d); err != nil {
-			return nil, fmt.Errorf("make the directory %s: %w", d.GetPath(), err)
 		}
 	}
 	return overlays, nil
