@@ -127,6 +127,7 @@ func exitOf(e *agentpb.Exit) (Exit, error) {
 	}
 	return Exit{
 		Code: int(e.GetCode()), Signal: int(e.GetSignal()), TimedOut: e.GetTimedOut(), StartError: clean(e.GetStartError()),
+		DiskFull: e.GetDiskFull(),
 		Usage: job.Usage{
 			User: time.Duration(max(0, e.GetUserNs())), Sys: time.Duration(max(0, e.GetSysNs())), MaxRSS: max(0, e.GetMaxRss()),
 		},

@@ -80,11 +80,14 @@ func (c *command) exec() (*agentpb.Exit, error) {
 		timer := time.AfterFunc(d, c.expire)
 		defer timer.Stop()
 	}
+	full := watchDisk(c.exited)
 	c.started(pid)
 	c.io.pump(c.s)
 	<-c.exited
 	c.waitKilled()
-	return c.outcome(), nil
+	exit := c.outcome()
+	exit.DiskFull = <-full
+	return exit, nil
 }
 
 func (c *command) attr() *syscall.ProcAttr {

@@ -1414,14 +1414,16 @@ func (x *Reply) GetInfo() *FileInfo {
 }
 
 type Exit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          int32                  `protobuf:"varint,1,opt,name=code" json:"code,omitempty"`
-	Signal        int32                  `protobuf:"varint,2,opt,name=signal" json:"signal,omitempty"`
-	TimedOut      bool                   `protobuf:"varint,3,opt,name=timed_out,json=timedOut" json:"timed_out,omitempty"`
-	StartError    string                 `protobuf:"bytes,4,opt,name=start_error,json=startError" json:"start_error,omitempty"`
-	UserNs        int64                  `protobuf:"varint,5,opt,name=user_ns,json=userNs" json:"user_ns,omitempty"`
-	SysNs         int64                  `protobuf:"varint,6,opt,name=sys_ns,json=sysNs" json:"sys_ns,omitempty"`
-	MaxRss        int64                  `protobuf:"varint,7,opt,name=max_rss,json=maxRss" json:"max_rss,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Code       int32                  `protobuf:"varint,1,opt,name=code" json:"code,omitempty"`
+	Signal     int32                  `protobuf:"varint,2,opt,name=signal" json:"signal,omitempty"`
+	TimedOut   bool                   `protobuf:"varint,3,opt,name=timed_out,json=timedOut" json:"timed_out,omitempty"`
+	StartError string                 `protobuf:"bytes,4,opt,name=start_error,json=startError" json:"start_error,omitempty"`
+	UserNs     int64                  `protobuf:"varint,5,opt,name=user_ns,json=userNs" json:"user_ns,omitempty"`
+	SysNs      int64                  `protobuf:"varint,6,opt,name=sys_ns,json=sysNs" json:"sys_ns,omitempty"`
+	MaxRss     int64                  `protobuf:"varint,7,opt,name=max_rss,json=maxRss" json:"max_rss,omitempty"`
+	// disk_full says that scratch had no room left at some time.
+	DiskFull      bool `protobuf:"varint,8,opt,name=disk_full,json=diskFull" json:"disk_full,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1503,6 +1505,13 @@ func (x *Exit) GetMaxRss() int64 {
 		return x.MaxRss
 	}
 	return 0
+}
+
+func (x *Exit) GetDiskFull() bool {
+	if x != nil {
+		return x.DiskFull
+	}
+	return false
 }
 
 type FileInfo struct {
@@ -1699,7 +1708,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x14\n" +
 	"\x05errno\x18\x02 \x01(\rR\x05errno\x12)\n" +
 	"\x04exit\x18\x03 \x01(\v2\x15.quavon.agent.v1.ExitR\x04exit\x12-\n" +
-	"\x04info\x18\x04 \x01(\v2\x19.quavon.agent.v1.FileInfoR\x04info\"\xb9\x01\n" +
+	"\x04info\x18\x04 \x01(\v2\x19.quavon.agent.v1.FileInfoR\x04info\"\xd6\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1b\n" +
@@ -1708,7 +1717,8 @@ const file_agent_proto_rawDesc = "" +
 	"startError\x12\x17\n" +
 	"\auser_ns\x18\x05 \x01(\x03R\x06userNs\x12\x15\n" +
 	"\x06sys_ns\x18\x06 \x01(\x03R\x05sysNs\x12\x17\n" +
-	"\amax_rss\x18\a \x01(\x03R\x06maxRss\"\x99\x01\n" +
+	"\amax_rss\x18\a \x01(\x03R\x06maxRss\x12\x1b\n" +
+	"\tdisk_full\x18\b \x01(\bR\bdiskFull\"\x99\x01\n" +
 	"\bFileInfo\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
