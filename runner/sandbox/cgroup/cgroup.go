@@ -220,12 +220,16 @@ func (h *Host) dirs(id string) []string {
 }
 
 // make creates one directory of a group below the shared parent, which another
-// process may be removing at the same time. It fails when the group exists.
+// process may be removing at the same time. It fails when the group exists and
+// has processes; an empty one is stale and replaced, with its counters.
 func (h *Host) make(dir string) error {
 	for try := 0; ; try++ {
 		err := h.mkdir(filepath.Dir(dir))
 		if err == nil || errors.Is(err, os.ErrExist) {
 			err = h.mkdir(dir)
+		}
+		if errors.Is(err, os.ErrExist) && os.Remove(dir) == nil {
+			continue
 		}
 		if !errors.Is(err, os.ErrNotExist) || try == 10 {
 			return err
