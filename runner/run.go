@@ -90,26 +90,40 @@ func (j *run) end(reason job.Reason, message string) {
 // hit notes a limit that was reached; other reasons are none.
 func (j *run) hit(reason job.Reason) {
 	name := string(reason)
-	isLimit := strings.HasPrefix(name, "limit_") || reason == job.ReasonTimeoutWall
-	if isLimit && !slices.Contains(j.result.LimitsHit, name) {
+	if isLimit(reason) && !slices.Contains(j.result.LimitsHit, name) {
 		j.result.LimitsHit = append(j.result.LimitsHit, name)
 	}
 }
 
-// lost says what became of the sandbox when the agent stopped answering. It
-// waits a little for the host to notice the end too.
+func isLimit(reason job.Reason) bool {
+	return strings.HasPrefix(string(reason), "limit_") || reason == job.ReasonTimeoutWall
+}
+
+// lost says what became of the sandbox when the agent stopped answering.
 func (j *run) lost(err error) error {
+	end, ended := j.ended()
+	switch {
+	case !ended:
+		return unknown(err)
+	case isLimit(end.Reason):
+		j.end(end.Reason, "the sandbox was ended by this limit")
+		return nil
+	}
+	return unknown(withLog(fmt.Errorf("%w: %w", errSandboxGone, err), end))
+}
+
+// ended waits a little for the host to notice the end of a sandbox whose agent
+// has gone.
+func (j *run) ended() (end sandbox.End, ended bool) {
+	if j.sandbox == nil {
+		return end, false
+	}
 	select {
 	case <-j.sandbox.Done():
+		return j.sandbox.Ended(), true
 	case <-time.After(time.Second):
-		return unknown(err)
+		return end, false
 	}
-	end := j.sandbox.Ended()
-	if end.Reason == job.ReasonNone {
-		return unknown(j.withLog(fmt.Errorf("%w: %w", errSandboxGone, err)))
-	}
-	j.end(end.Reason, "the sandbox was ended by its limit")
-	return nil
 }
 
 func unknown(err error) error {
@@ -117,17 +131,9 @@ func unknown(err error) error {
 		WithCode(string(job.ReasonOutcomeUnknown))
 }
 
-// withLog adds what the runtime said, when it has ended.
-func (j *run) withLog(err error) error {
-	if j.sandbox == nil {
-		return err
-	}
-	select {
-	case <-j.sandbox.Done():
-	default:
-		return err
-	}
-	if log := strings.TrimSpace(j.sandbox.Ended().Log); log != "" {
+// withLog adds what the runtime said.
+func withLog(err error, end sandbox.End) error {
+	if log := strings.TrimSpace(end.Log); log != "" {
 		return fmt.Errorf("%w; the runtime said: %s", err, log)
 	}
 	return err

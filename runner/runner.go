@@ -109,20 +109,23 @@ func (j *run) inside(ctx context.Context) error {
 	return j.phase("collect", func() error { return j.collect(ctx) })
 }
 
-// startFailed is the outcome of a job whose first step was never started: either
-// somebody cancelled it, or there is no sandbox.
+// startFailed is the outcome of a job whose first step was never started: somebody
+// cancelled it, its limits are too tight for a sandbox, or there is none.
 func (j *run) startFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		j.end(job.ReasonCancelled, context.Cause(ctx).Error())
 		return nil
 	}
-	if fault.Code(err) != "" {
-		return err
+	end, _ := j.ended()
+	if isLimit(end.Reason) {
+		j.end(end.Reason, "the limit leaves no room for a sandbox")
+		return nil
 	}
-	return &fault.Error{
-		What: "can't start a sandbox", Err: j.withLog(err), Hint: fault.Hint(err),
-		Code: string(job.ReasonSandboxUnavailable),
+	f := &fault.Error{What: "can't start a sandbox", Err: withLog(err, end), Hint: fault.Hint(err), Code: fault.Code(err)}
+	if f.Code == "" {
+		f.Code = string(job.ReasonSandboxUnavailable)
 	}
+	return f
 }
 
 func (j *run) phase(name string, f func() error) error {

@@ -1,0 +1,147 @@
+// Package commands is the command line: it parses flags, hands a job to the
+// runner and shows what became of it. Each verb is an options struct, a
+// constructor for its cobra command and a function that runs it.
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quavon/quavon/commands/interrupt"
+	"github.com/quavon/quavon/commands/iostreams"
+	"github.com/quavon/quavon/runner/fault"
+)
+
+// Main runs the command line of this process and returns its exit code.
+func Main() int {
+	ctx, hurry := interrupt.Notify(context.Background())
+	p := &program{IO: iostreams.System(), Hurry: hurry, LookupEnv: os.LookupEnv}
+	return int(p.run(ctx, os.Args[1:]))
+}
+
+// program is what every verb gets from its surroundings.
+type program struct {
+	IO        *iostreams.Streams
+	Hurry     <-chan struct{}
+	LookupEnv func(string) (string, bool)
+	Log       *slog.Logger
+
+	logFormat, logLevel string
+}
+
+func (p *program) env(key string) string {
+	v, _ := p.LookupEnv(key)
+	return v
+}
+
+func (p *program) run(ctx context.Context, args []string) ExitCode {
+	p.Log = slog.New(slog.DiscardHandler)
+	root := newRoot(p)
+	root.SetArgs(args)
+	root.SetIn(p.IO.In)
+	root.SetOut(p.IO.Out)
+	root.SetErr(p.IO.ErrOut)
+	cmd, err := root.ExecuteContextC(ctx)
+	p.report(err)
+	fallback := exitFail
+	switch usage := (*usageError)(nil); {
+	case cmd.Name() == "run":
+		fallback = exitOurs
+	case errors.As(err, &usage):
+		fallback = exitUsage
+	}
+	return codeOf(err, fallback)
+}
+
+func newRoot(p *program) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "quavon",
+		Short: "Run untrusted code in throwaway sandboxes",
+		Long:  "Quavon runs code that nobody trusts in throwaway sandboxes, and shows what it did.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{cmd, fmt.Errorf("%q is not a command of quavon", args[0])}
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return p.openLog() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
+	root.PersistentFlags().StringVar(&p.logFormat, "log-format", "text", "format of messages on stderr: text or json")
+	root.PersistentFlags().StringVar(&p.logLevel, "log-level", "warn", "least severe messages to show: debug, info, warn or error")
+	root.AddCommand(newRun(p, runJob), newVersion(p), newMan(p), newExitCodes())
+	return root
+}
+
+// usageError is a command line that can't be understood.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// openLog makes the logger that the flags ask for.
+func (p *program) openLog() error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
+		return &usageError{err: fault.New(fmt.Sprintf("--log-level %q is unknown", p.logLevel), "use debug, info, warn or error")}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch p.logFormat {
+	case "text":
+		p.Log = slog.New(slog.NewTextHandler(p.IO.ErrOut, options))
+	case "json":
+		p.Log = slog.New(slog.NewJSONHandler(p.IO.ErrOut, options))
+	default:
+		return &usageError{err: fault.New(fmt.Sprintf("--log-format %q is unknown", p.logFormat), "use text or json")}
+	}
+	return nil
+}
+
+// report shows an error and what to do about it on stderr.
+func (p *program) report(err error) {
+	if err == nil || err.Error() == "" {
+		return
+	}
+	hint := fault.Hint(err)
+	if usage := (*usageError)(nil); hint == "" && errors.As(err, &usage) && usage.cmd != nil {
+		hint = fmt.Sprintf("%s --help shows the usage", usage.cmd.CommandPath())
+	}
+	if p.logFormat == "json" {
+		p.Log.Error(err.Error(), "hint", hint, "code", fault.Code(err))
+		return
+	}
+	p.say(err.Error(), hint)
+}
+
+// say prints one message for a person, with a hint when there is one.
+func (p *program) say(message, hint string) {
+	mark := func(s, color string) string {
+		if !p.IO.Color() {
+			return s
+		}
+		return "\x1b[" + color + "m" + s + "\x1b[0m"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", mark("quavon:", "1;31"), message)
+	if hint != "" {
+		fmt.Fprintf(&b, "%s %s\n", mark("hint:", "1"), hint)
+	}
+	_, _ = io.WriteString(p.IO.ErrOut, b.String()) // there is nowhere else to say it
+}
+
+func newExitCodes() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp}
+}

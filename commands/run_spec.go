@@ -1,0 +1,165 @@
+package commands
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/toolchain"
+	"github.com/quavon/quavon/runner/workspace"
+)
+
+// cacheDir is where a cache is shown when the operator doesn't say.
+const cacheDir = "/cache"
+
+// cacheEnv points the common tools at cacheDir.
+var cacheEnv = []string{
+	"XDG_CACHE_HOME=" + cacheDir + "/xdg",
+	"GOCACHE=" + cacheDir + "/go-build",
+	"GOMODCACHE=" + cacheDir + "/go-mod",
+	"npm_config_cache=" + cacheDir + "/npm",
+	"YARN_CACHE_FOLDER=" + cacheDir + "/yarn",
+	"PIP_CACHE_DIR=" + cacheDir + "/pip",
+	"UV_CACHE_DIR=" + cacheDir + "/uv",
+	"CARGO_HOME=" + cacheDir + "/cargo",
+	"GRADLE_USER_HOME=" + cacheDir + "/gradle",
+	"CCACHE_DIR=" + cacheDir + "/ccache",
+}
+
+// spec translates the options into a job for a backend that enforces have.
+func (o *runOptions) spec(have sandbox.Policies) (job.Spec, error) {
+	s := job.Spec{
+		ID:      "run-" + strings.ToLower(rand.Text()[:16]),
+		Root:    job.Root{Kind: job.RootHost},
+		Collect: o.Collect,
+		Limits:  o.limits(have),
+	}
+	if err := o.addMounts(&s); err != nil {
+		return job.Spec{}, err
+	}
+	if o.Workspace != "none" && (o.Write || o.Patch != "" || o.JSON != "") {
+		s.Changes = job.ChangesList
+		if o.Write || o.Patch != "" {
+			s.Changes = job.ChangesContent
+		}
+	}
+	s.Steps = []job.Step{{Argv: o.Argv, Env: o.environ(s.Mounts), TTY: o.TTY, Network: job.NetworkNone}}
+	return s, nil
+}
+
+// limits are those asked for, and those defaults that the backend enforces:
+// rootless, some can't hold, and a limit that doesn't hold is worse than none.
+func (o *runOptions) limits(have sandbox.Policies) job.Limits {
+	l := job.Limits{
+		Memory: int64(o.Memory), CPUs: o.CPUs, Pids: o.Pids, Disk: int64(o.Disk),
+		Output: int64(o.OutputLimit), Wall: o.Timeout,
+	}
+	unless := func(flag string, p sandbox.Policy, drop func()) {
+		if why, ok := have[p]; !o.asked(flag) && (!ok || why != sandbox.Enforced) {
+			o.Log.Info("default limit left out", "limit", flag, "why", why)
+			drop()
+		}
+	}
+	unless("memory", sandbox.PolicyMemory, func() { l.Memory = 0 })
+	unless("pids", sandbox.PolicyPids, func() { l.Pids = 0 })
+	unless("disk", sandbox.PolicyDisk, func() { l.Disk = 0 })
+	return l
+}
+
+func (o *runOptions) addMounts(s *job.Spec) error {
+	if o.Workspace != "none" {
+		source, err := directory("--workspace", o.Workspace)
+		if err != nil {
+			return err
+		}
+		m := job.Mount{Source: source, Target: job.WorkspaceDir, Mode: job.MountOverlay}
+		if o.Write {
+			m.Protect = []string{".git"}
+		}
+		s.Mounts = append(s.Mounts, m)
+	}
+	for _, c := range o.Caches {
+		dir, target := splitMount(c, cacheDir)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fault.Wrap(err, "can't make the cache directory", "name a directory that you can write: --cache DIR")
+		}
+		if err := addMount(s, "--cache", dir, target, job.MountOverlay); err != nil {
+			return err
+		}
+	}
+	for _, r := range o.ReadOnly {
+		dir, target := splitMount(r, "")
+		if err := addMount(s, "--ro", dir, target, job.MountReadOnly); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addMount shows dir at target; "" is the place it has on the host.
+func addMount(s *job.Spec, flag, dir, target string, mode job.MountMode) error {
+	source, err := directory(flag, dir)
+	if err != nil {
+		return err
+	}
+	if target == "" {
+		if target, err = filepath.Abs(dir); err != nil {
+			return fault.Wrap(err, flag+" "+dir, "write an absolute path")
+		}
+	}
+	s.Mounts = append(s.Mounts, job.Mount{Source: source, Target: target, Mode: mode})
+	return nil
+}
+
+// splitMount splits DIR[:PATH], where PATH is absolute, so that a colon in DIR
+// does no harm.
+func splitMount(s, otherwise string) (dir, target string) {
+	if i := strings.LastIndex(s, ":/"); i > 0 {
+		return s[:i], filepath.Clean(s[i+1:])
+	}
+	return s, otherwise
+}
+
+// directory is the real path of a host directory that may be shown to a job.
+func directory(flag, dir string) (string, error) {
+	real, err := workspace.CheckWorkspace(dir)
+	if err != nil {
+		return "", &fault.Error{What: flag + " " + dir, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
+	}
+	return real, nil
+}
+
+// environ is the job's environment besides the sandbox's base.
+func (o *runOptions) environ(mounts []job.Mount) []string {
+	var shown []job.Mount
+	cached := false
+	for _, m := range mounts {
+		cached = cached || m.Target == cacheDir
+		if m.Target != job.WorkspaceDir {
+			shown = append(shown, m)
+		}
+	}
+	env := []string{"PATH=" + toolchain.Path(o.env("PATH"), shown)}
+	if o.TTY {
+		term := o.env("TERM")
+		if term == "" {
+			term = "xterm"
+		}
+		env = append(env, "TERM="+term)
+	}
+	if cached {
+		env = append(env, cacheEnv...)
+	}
+	for _, e := range o.Env {
+		if strings.Contains(e, "=") {
+			env = append(env, e)
+		} else if v, ok := o.LookupEnv(e); ok {
+			env = append(env, e+"="+v)
+		}
+	}
+	return env
+}
