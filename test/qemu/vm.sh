@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Runs a command as root in an emulated machine with Debian's own kernel and pure
+# cgroup v2, which this kind of build machine doesn't have. No KVM, no network.
+#
+#   vm.sh [-t SECONDS] FILE… -- COMMAND…
+#
+# The files are in /t, the working directory; /usr/bin has busybox; /var/lib is ext4.
+# The exit code is the command's; 3 when the machine did not get that far.
+set -euo pipefail
+
+cache=${QUAVON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quavon}/qemu
+limit=600
+if [[ ${1:-} == -t ]]; then limit=$2; shift 2; fi
+files=()
+while [[ $# -gt 0 && $1 != -- ]]; do files+=("$1"); shift; done
+[[ $# -ge 2 ]] || { sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+shift
+
+# fetch_kernel unpacks Debian's cloud kernel of the host's suite and prints its root.
+fetch_kernel() {
+  mkdir -p "$cache"
+  local package
+  package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+  if [[ ! -d $cache/$package ]]; then
+    local work; work=$(mktemp -d "$cache/new.XXXXXX")
+    (cd "$work" && apt-get -q download -o APT::Sandbox::User=root "$package" >&2 && dpkg -x ./*.deb root)
+    mv "$work/root" "$cache/$package"
+    rm -rf "$work"
+  fi
+  echo "$cache/$package"
+}
+
+kernel=$(fetch_kernel)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree" "$tree.cpio" "$tree.log"' EXIT
+
+mkdir -p "$tree"/{new,t,usr/bin,usr/lib,usr/lib64,usr/sbin,etc,proc,sys,dev,tmp,run,var/lib,root,modules}
+for l in bin sbin lib lib64; do ln -s "usr/$l" "$tree/$l"; done
+cp "$(command -v busybox)" "$tree/usr/bin/busybox"
+for applet in $("$tree/usr/bin/busybox" --list); do
+  [[ -e $tree/usr/bin/$applet ]] || ln -s busybox "$tree/usr/bin/$applet"
+done
+for tool in mkfs.ext4; do
+  cp "$(command -v $tool || echo /sbin/$tool)" "$tree/usr/sbin/$tool"
+  ldd "$tree/usr/sbin/$tool" | grep -o '/[^ )]*' | while read -r lib; do
+    mkdir -p "$tree/usr/$(dirname "${lib#/}" | sed 's#^usr/##')"
+    cp -L "$lib" "$tree/usr/$(sed 's#^/##; s#^usr/##' <<<"$lib")"
+  done
+done
+for module in loop overlay erofs; do
+  find "$kernel/lib/modules" -name "$module.ko*" -exec cp {} "$tree/modules/" \;
+done
+cp -- "${files[@]}" "$tree/t/"
+echo 'root:x:0:0:root:/root:/bin/sh' >"$tree/etc/passwd"
+printf 'root:x:0:\n' >"$tree/etc/group"
+printf '%q ' "$@" >"$tree/t/.command"
+
+cat >"$tree/init" <<'INIT'
+#!/usr/bin/busybox sh
+# A root on tmpfs, because pivot_root refuses the initial one.
+export PATH=/usr/sbin:/usr/bin
+if [ ! -e /switched ]; then
+  mount -t tmpfs -o size=90% tmpfs /new
+  for d in /bin /sbin /lib /lib64 /usr /etc /t /modules /var /root /init; do cp -a "$d" /new/; done
+  mkdir /new/proc /new/sys /new/dev /new/tmp /new/run; : >/new/switched; chmod 1777 /new/tmp
+  exec switch_root /new /init
+fi
+mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm; mount -t devpts devpts /dev/pts; mount -t tmpfs tmpfs /dev/shm
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for c in cpu memory pids; do echo "+$c" >/sys/fs/cgroup/cgroup.subtree_control; done
+for m in /modules/*.ko*; do insmod "$m" 2>/dev/null; done
+ip link set lo up
+truncate -s 2G /disk; mkfs.ext4 -q /disk; mount -o loop /disk /var/lib
+cd /t && sh ./.command </dev/null
+echo "machine: exit $?"
+poweroff -f
+INIT
+chmod 755 "$tree/init"
+(cd "$tree" && find . -print0 | cpio --null --quiet -o -H newc) >"$tree.cpio"
+
+# The command's output is all that reaches our stdout.
+timeout --foreground "$limit" qemu-system-x86_64 -M pc,accel=tcg -cpu max -smp 2 -m 5G -nographic -no-reboot \
+  -nodefaults -serial stdio -kernel "$kernel"/boot/vmlinuz-* -initrd "$tree.cpio" \
+  -append 'console=ttyS0 quiet panic=-1 rdinit=/init' </dev/null | tr -d '\r' | tee "$tree.log" | grep -v '^machine: exit ' || true
+code=$(sed -n 's/^machine: exit \([0-9]*\)$/\1/p' "$tree.log")
+exit "${code:-3}"
