@@ -84,9 +84,10 @@ func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Create makes the slot of a new sandbox and locks it. It fails when the id is
-// taken, whether by a live sandbox or by one that was not reaped yet.
-func (d *Dir) Create(ctx context.Context, id string) (*Slot, error) {
+// Create makes the slot of a new sandbox of a backend and locks it. It fails
+// when the id is taken, whether by a live sandbox or by one that was not reaped
+// yet.
+func (d *Dir) Create(ctx context.Context, backend, id string) (*Slot, error) {
 	if !job.ValidID(id) {
 		return nil, fault.New(fmt.Sprintf("create the state of sandbox %q: not an id", id),
 			"use 1 to 64 characters of a-z, 0-9 and -")
@@ -97,9 +98,12 @@ func (d *Dir) Create(ctx context.Context, id string) (*Slot, error) {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return err
 		}
-		var err error
-		if s, err = lockSlot(d, id); err != nil {
-			return errors.Join(err, os.Remove(filepath.Join(path, lockName)), os.Remove(path))
+		err := os.WriteFile(filepath.Join(path, lockName), []byte(backend), 0o600)
+		if err == nil {
+			s, err = lockSlot(d, id)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(path))
 		}
 		return nil
 	})
@@ -129,15 +133,20 @@ func (d *Dir) List() ([]string, error) {
 // ErrInUse means that a live process holds the lock.
 var ErrInUse = errors.New("in use")
 
-// Claim takes over the slot of a sandbox whose owner is gone. It returns
-// ErrInUse while the owner lives and fs.ErrNotExist when there is no such slot.
-func (d *Dir) Claim(ctx context.Context, id string) (*Slot, error) {
+// Claim takes over the slot of a backend's sandbox whose owner is gone. It
+// returns ErrInUse while the owner lives and fs.ErrNotExist when the backend has
+// no such slot.
+func (d *Dir) Claim(ctx context.Context, backend, id string) (*Slot, error) {
 	var s *Slot
 	err := d.withIndex(ctx, func() error {
 		if _, err := os.Lstat(d.Path(sandboxesDir, id)); err != nil {
 			return err
 		}
-		var err error
+		// A slot without a name is one whose creation was cut short: anyone's.
+		name, err := os.ReadFile(d.Path(sandboxesDir, id, lockName))
+		if err == nil && len(name) > 0 && string(name) != backend {
+			return fs.ErrNotExist
+		}
 		s, err = lockSlot(d, id)
 		return err
 	})

@@ -34,7 +34,7 @@ func hold(path string) {
 	if err != nil {
 		panic(err)
 	}
-	if _, err := d.Create(context.Background(), "held"); err != nil {
+	if _, err := d.Create(context.Background(), "test", "held"); err != nil {
 		panic(err)
 	}
 	// The child outlives us: it must not inherit the lock.
@@ -72,24 +72,27 @@ func TestSlotIsClaimableOnlyAfterItsOwnersDeath(t *testing.T) {
 		}
 	}()
 
-	if _, err := d.Claim(ctx, "held"); !errors.Is(err, state.ErrInUse) {
+	if _, err := d.Claim(ctx, "test", "held"); !errors.Is(err, state.ErrInUse) {
 		t.Errorf("claim while the owner lives: %v, want ErrInUse", err)
 	}
-	if _, err := d.Create(ctx, "held"); err == nil {
+	if _, err := d.Create(ctx, "test", "held"); err == nil {
 		t.Error("created a second slot of the same id")
 	}
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = owner.Wait()
-	s, err := d.Claim(ctx, "held")
+	if _, err := d.Claim(ctx, "other", "held"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("claim by another backend: %v, want ErrNotExist", err)
+	}
+	s, err := d.Claim(ctx, "test", "held")
 	if err != nil {
 		t.Fatalf("claim after kill -9: %v", err)
 	}
 	if err := s.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Claim(ctx, "held"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.Claim(ctx, "test", "held"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("claim after removal: %v, want ErrNotExist", err)
 	}
 }
@@ -98,7 +101,7 @@ func TestListAndRemove(t *testing.T) {
 	ctx := context.Background()
 	d := statetest.Dir(t)
 	for _, id := range []string{"b", "a"} {
-		s, err := d.Create(ctx, id)
+		s, err := d.Create(ctx, "test", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +132,7 @@ func TestListAndRemove(t *testing.T) {
 func TestCreateRefusesWhatIsNoID(t *testing.T) {
 	d := statetest.Dir(t)
 	for _, id := range []string{"", ".", "..", "a/b", "-x", "A", strings.Repeat("a", 65)} {
-		if _, err := d.Create(context.Background(), id); err == nil || fault.Hint(err) == "" {
+		if _, err := d.Create(context.Background(), "test", id); err == nil || fault.Hint(err) == "" {
 			t.Errorf("Create(%q): %v, want an error with a hint", id, err)
 		}
 	}
@@ -154,7 +157,7 @@ func TestReaperAndCreatorsDoNotMeet(t *testing.T) {
 				t.Error(err)
 			}
 			for _, id := range ids {
-				if s, err := d.Claim(ctx, id); err == nil {
+				if s, err := d.Claim(ctx, "test", id); err == nil {
 					t.Errorf("claimed %s of a live owner", id)
 					_ = s.Release()
 				}
@@ -164,7 +167,7 @@ func TestReaperAndCreatorsDoNotMeet(t *testing.T) {
 	for i := range 4 {
 		creators.Go(func() {
 			for j := range 25 {
-				s, err := d.Create(ctx, fmt.Sprintf("s-%d-%d", i, j))
+				s, err := d.Create(ctx, "test", fmt.Sprintf("s-%d-%d", i, j))
 				if err != nil {
 					t.Error(err)
 					continue

@@ -21,7 +21,7 @@ import (
 // sandbox exists, so nothing has to be waited for: a runtime that fails shows by
 // Done and Ended.
 func (b *Backend) Start(ctx context.Context, c sandbox.Config) (sandbox.Sandbox, error) {
-	slot, err := b.state.Create(ctx, c.ID)
+	slot, err := b.state.Create(ctx, Name, c.ID)
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -129,7 +129,7 @@ func (b *Backend) Reap(ctx context.Context) ([]string, error) {
 	var reaped []string
 	var errs []error
 	for _, id := range ids {
-		slot, err := b.state.Claim(ctx, id)
+		slot, err := b.state.Claim(ctx, Name, id)
 		if errors.Is(err, state.ErrInUse) || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
