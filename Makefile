@@ -1,0 +1,95 @@
+# `make help` lists what there is to type.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# sudo's PATH lacks the place where Go's own installer puts it.
+GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go),go)
+export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
+
+# Tools and generated tables outlive a clone: CI and every checkout share them.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quavon
+TOOLS := $(CACHE)/tools
+
+# A clone of another user's is still ours to describe (sudo make).
+VERSION ?= $(shell git -c safe.directory=$(CURDIR) describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/quavon/quavon/commands.Version=$(VERSION)
+GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
+
+# Every module of this repository; each has its own versions.
+MODULES := . gvisor tools
+
+# The race detector needs cgo and so a C compiler.
+RACE := $(if $(shell command -v gcc),-race)
+# One package at a time: tests compare the host's full lists of processes, mounts
+# and cgroups. Never cached: they depend on the kernel and on bin/.
+TEST_FLAGS ?= $(RACE) -count=1 -p 1 -timeout 20m
+PKG ?= ./...
+FUZZTIME ?= 10m
+BENCH_RUNS ?= 20
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+
+.PHONY: all
+all: bin/quavon bin/quavon-guest bin/runsc ## build quavon, quavon-guest and runsc into bin/
+
+# The Go command knows best what has changed; it links only then.
+.PHONY: FORCE
+bin/quavon bin/quavon-guest: bin/%: FORCE
+	@$(GO_BUILD) -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+bin/runsc: gvisor/go.mod gvisor/go.sum $(wildcard gvisor/precompile/*.go) build/runsc.sh
+	GO=$(GO) CACHE=$(CACHE) build/runsc.sh $@
+
+.PHONY: test
+test: all ## run every Go test, as root also those that need it (PKG=./runner/... for some)
+	@{ rc=0; for m in $(if $(filter ./...,$(PKG)),$(MODULES),.); do \
+		(cd $$m && $(GO) test -json $(TEST_FLAGS) $(PKG)) || rc=1; \
+	done; exit $$rc; } | $(GO) run ./build/testsum $(if $(filter true,$(CI)),-no-skips)
+
+.PHONY: lint
+lint: $(GOLANGCI) ## lint and check the format of every module
+	@for m in $(MODULES); do \
+		(cd $$m && $(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+	done
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## format every module with the pinned gofumpt
+	@for m in $(MODULES); do (cd $$m && $(GOLANGCI) fmt --config $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: bench
+bench: all ## measure what the documents promise (BENCH_RUNS=20)
+	@GO=$(GO) RUNS=$(BENCH_RUNS) test/bench/run.sh
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME=10m (FUZZ=regexp for some)
+	@GO=$(GO) build/fuzz.sh $(FUZZTIME) '$(or $(FUZZ),.)'
+
+.PHONY: compat
+compat: all ## run six public projects' tests outside and inside a sandbox
+	@QUAVON_COMPAT_CACHE=$(CACHE)/compat $(GO) test -tags compat -count=1 -v -timeout 3h ./test/compat
+
+.PHONY: generate
+generate: ## generate committed code anew, with pinned generators
+	$(GO) generate ./...
+
+.PHONY: setup-test
+setup-test: ## install the Debian packages that the tests need
+	@build/setup-test.sh
+
+.PHONY: clean
+clean: ## remove what make built here
+	rm -rf bin dist
+
+.PHONY: help
+help: ## show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+# golangci-lint carries the gofumpt we format with, so one pin does for both.
+$(GOLANGCI):
+	@echo "building golangci-lint $(GOLANGCI_VERSION), once for this machine: about 4 minutes"
+	GOFLAGS= CGO_ENABLED=0 GOBIN=$(@D) $(GO) install -trimpath -ldflags '-s -w' \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

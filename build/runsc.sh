@@ -1,0 +1,37 @@
+#!/bin/bash
+# runsc.sh OUT: build stock runsc at the version gvisor/go.mod pins.
+#
+# It is built from a vendored copy below CACHE, because Go refuses to overlay
+# files of its module cache, and upstream's seccomp tables come in as an overlay.
+set -euo pipefail
+: "${GO:=go}" "${CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/quavon}"
+out=$(realpath -m "$1")
+cd "$(dirname "$0")/../gvisor"
+export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off
+
+module=$("$GO" list -m -f '{{.Version}}' gvisor.dev/gvisor)
+# v0.0.0-<date and time>-<commit> of upstream's "go" branch. The name says which
+# release this is and isn't a tag upstream published: runsc takes bare
+# "release-<date>" for one and would offer to download that release's sidecars.
+version=$(sed -E 's/.*-([0-9]{8})[0-9]{6}-([0-9a-f]+)$/release-\1-\2/' <<<"$module")
+key=$(cat go.mod go.sum precompile/*.go <("$GO" env GOARCH) | sha256sum | cut -c1-12)
+src=$CACHE/runsc/$version-$key
+
+# overlay.json is written last, so its presence says that src is whole.
+if [ ! -e "$src/overlay.json" ]; then
+	echo "preparing gVisor $version in $src, once for this machine"
+	mkdir -p "$CACHE/runsc"
+	tmp=$(mktemp -d "$CACHE/runsc/.prepare-XXXXXX")
+	trap 'rm -rf "$tmp"' EXIT
+	cp go.mod go.sum "$tmp"
+	(cd "$tmp" && "$GO" mod vendor)
+	mv -T "$tmp" "$src" 2>/dev/null || true # another make was first: theirs is the same
+	"$GO" run ./precompile -module "$src/vendor/gvisor.dev/gvisor" -out "$src"
+fi
+
+echo "building runsc $version"
+cd "$src"
+"$GO" build -mod=vendor -trimpath -overlay "$src/overlay.json" \
+	-ldflags "-s -w -X gvisor.dev/gvisor/runsc/version.version=$version" \
+	-o "$out" gvisor.dev/gvisor/runsc
+touch "$out" # up to date for make even if the Go command had nothing to do
