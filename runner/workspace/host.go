@@ -18,6 +18,7 @@ const (
 	whyChanged   = "changed on the host meanwhile"
 	whyThere     = "exists on the host by now"
 	whyNotDir    = "lies below something that is no directory on the host"
+	whyNotEmpty  = "is kept: it holds files that the job did not remove"
 	whyOtherDisk = "is on another file system than the workspace"
 )
 
@@ -44,25 +45,38 @@ func openHost(b Base) (*host, error) {
 
 func (h *host) Close() error { return h.root.Close() }
 
-// find walks down to path and stops where it ends, or at an ancestor that is
-// missing (fi is nil) or no directory. It returns the open directory that holds
-// the last name looked at, for the caller to close, and the path of that name.
-func (h *host) find(path string) (dir *os.Root, stop string, fi fs.FileInfo, err error) {
-	dir, err = h.root.OpenRoot(".")
+// found is how far a path leads.
+type found struct {
+	// dir holds the last name looked at.
+	dir *os.Root
+	// stop is the path of that name: all of the path, or an ancestor that is
+	// missing or no directory.
+	stop string
+	// fi is nil when nothing has that name.
+	fi fs.FileInfo
+}
+
+func (f found) Close() { f.dir.Close() } // nothing was written through it
+
+// find walks down to a path; the caller closes what it returns.
+func (h *host) find(path string) (f found, err error) {
+	f.dir, err = h.root.OpenRoot(".")
 	for end := 0; err == nil; end++ {
 		name, _, more := strings.Cut(path[end:], "/")
 		end += len(name)
-		fi, err = lstat(dir, name)
-		if err != nil || fi == nil || !fi.IsDir() || !more {
-			stop = path[:end]
-			break
+		f.stop = path[:end]
+		f.fi, err = lstat(f.dir, name)
+		if err == nil && (f.fi == nil || !f.fi.IsDir() || !more) {
+			return f, nil
 		}
-		dir, err = enter(dir, fi)
+		if err == nil {
+			f.dir, err = enter(f.dir, f.fi)
+		}
 	}
-	if err != nil && dir != nil {
-		dir.Close() // nothing was written
+	if f.dir != nil {
+		f.Close()
 	}
-	return dir, stop, fi, err
+	return found{}, err
 }
 
 // lstat returns nil for a name that isn't there.
@@ -93,33 +107,25 @@ func enter(parent *os.Root, want fs.FileInfo) (*os.Root, error) {
 	return dir, nil
 }
 
-// verify checks that a file or link is still what the job was given, and copies
+// verify checks that what was found is still what the job was given, and copies
 // its content to w. why is "" when it is.
-func (h *host) verify(e *Entry, w io.Writer) (why string, fi fs.FileInfo, err error) {
-	dir, stop, fi, err := h.find(e.Path)
-	if err != nil {
-		return "", nil, err
-	}
-	defer dir.Close()
+func (h *host) verify(f found, e *Entry, w io.Writer) (why string, err error) {
 	switch {
-	case fi == nil:
-		return whyGone, nil, nil
-	case stop != e.Path:
-		return whyNotDir, nil, nil
+	case f.fi == nil:
+		return whyGone, nil
+	case f.stop != e.Path:
+		return whyNotDir, nil
 	}
-	mode, ok := modeOf(fi)
-	if !ok || mode != e.Old.Mode || !h.since.IsZero() && changed(fi).After(h.since) {
-		return whyChanged, nil, nil
+	mode, ok := modeOf(f.fi)
+	if !ok || mode != e.Old.Mode || !h.since.IsZero() && changed(f.fi).After(h.since) {
+		return whyChanged, nil
 	}
 	sum := sha256.New()
-	size, err := copyOld(dir, fi, io.MultiWriter(sum, w), e.Old.Size)
-	if err != nil {
-		return "", nil, err
+	size, err := copyOld(f.dir, f.fi, io.MultiWriter(sum, w), e.Old.Size)
+	if err == nil && (size != e.Old.Size || [32]byte(sum.Sum(nil)) != e.Old.SHA256) {
+		why = whyChanged
 	}
-	if size != e.Old.Size || [32]byte(sum.Sum(nil)) != e.Old.SHA256 {
-		return whyChanged, nil, nil
-	}
-	return "", fi, nil
+	return why, err
 }
 
 // copyOld copies a file's content or a link's target, at most a byte more than

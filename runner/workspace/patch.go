@@ -32,6 +32,9 @@ const (
 // what the job was given, nothing can be said and the error names the paths.
 // The list tells what was left out because git refuses it.
 func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
+	if !d.Content {
+		return nil, errNoContent
+	}
 	h, err := openHost(b)
 	if err != nil {
 		return nil, fault.Wrap(err, "read the workspace", "check that "+b.Dir+" is there and can be read")
@@ -133,22 +136,22 @@ func (d *Diff) compare(ctx context.Context, h *host, b Base) (list []fileChange,
 // before is what the host has in place of a change, copied to the spool so that
 // it can't change any more.
 func (d *Diff) before(h *host, e *Entry) (side, string, error) {
+	f, err := h.find(e.Path)
+	if err != nil {
+		return side{}, "", err
+	}
+	defer f.Close()
 	if e.Kind == job.Added {
-		dir, stop, fi, err := h.find(e.Path)
-		if err != nil {
-			return side{}, "", err
-		}
-		defer dir.Close()
-		if fi != nil && stop == e.Path && !fi.IsDir() {
+		if f.fi != nil && f.stop == e.Path && !f.fi.IsDir() {
 			return side{}, whyThere, nil
 		}
 		return side{}, "", nil
 	}
-	start := d.spool.end
 	if h.copied += e.Old.Size; h.copied > maxBase {
 		return side{}, "", fmt.Errorf("more than %d GiB were changed or deleted", maxBase>>30)
 	}
-	why, _, err := h.verify(e, d.spool)
+	start := d.spool.end
+	why, err := h.verify(f, e, d.spool)
 	return side{e.Old.Mode, d.spool.since(start)}, why, err
 }
 

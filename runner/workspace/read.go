@@ -16,8 +16,8 @@ import (
 	"github.com/quavon/quavon/runner/job"
 )
 
-// entryOverhead is more than the headers of one entry take in a stream.
-const entryOverhead = 24 << 10
+// maxNames bounds the names and link targets held in memory, in bytes.
+const maxNames = 64 << 20
 
 // Diff is a checked list of changes, sorted by path, with their content.
 type Diff struct {
@@ -49,8 +49,7 @@ func Read(ctx context.Context, r io.Reader, dir string, lim Limits) (*Diff, erro
 		}
 		d.spool = s
 	}
-	bounded := &io.LimitedReader{R: r, N: lim.Bytes + int64(lim.Entries+1)*entryOverhead}
-	p := parser{diff: d, left: lim, tar: tar.NewReader(bounded)}
+	p := parser{diff: d, left: lim, tar: newTarReader(r, lim)}
 	if err := p.all(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -61,8 +60,10 @@ func Read(ctx context.Context, r io.Reader, dir string, lim Limits) (*Diff, erro
 type parser struct {
 	diff *Diff
 	left Limits
-	tar  *tar.Reader
+	tar  *tarReader
 	last string
+	// names counts bytes.
+	names int
 	// open are the earlier entries whose key begins the current one's.
 	open []*Entry
 }
@@ -72,7 +73,7 @@ func (p *parser) all(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		h, err := p.tar.Next()
+		h, err := p.tar.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -89,12 +90,15 @@ func (p *parser) entry(h *tar.Header) error {
 	if p.left.Entries == 0 {
 		return tooMuch("files")
 	}
-	cost := h.Size + int64(len(h.Name)+len(h.Linkname))
-	if h.Size < 0 || cost < 0 || cost > p.left.Bytes {
+	if h.Size < 0 || h.Size > p.left.Bytes {
 		return tooMuch("bytes")
 	}
+	p.names += len(h.Name) + len(h.Linkname)
+	if p.names > maxNames {
+		return tooMuch("names")
+	}
 	p.left.Entries--
-	p.left.Bytes -= cost
+	p.left.Bytes -= h.Size
 	e, err := parseEntry(h, p.diff.Content)
 	if err == nil {
 		err = p.place(e)
@@ -217,15 +221,4 @@ func (e *Entry) parseOld(rec map[string]string, content bool) error {
 	}
 	copy(e.Old.SHA256[:], sum)
 	return nil
-}
-
-// refuse reports a stream that an honest agent does not send.
-func refuse(what string, err error) error {
-	return fault.Wrap(err, what+" was refused", "the sandbox sent what it should not: don't trust this job's output; nothing was written").
-		WithCode(string(job.ReasonRejected))
-}
-
-func tooMuch(unit string) error {
-	return fault.New("the job changed more "+unit+" than are taken back",
-		"take fewer files back: --collect GLOB takes only some, and what a job need not keep can go to /tmp")
 }

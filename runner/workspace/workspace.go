@@ -7,6 +7,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -114,6 +115,9 @@ func summary(list []Skip) string {
 	}
 	return b.String()
 }
+
+// errNoContent is a mistake of the caller, not of the job.
+var errNoContent = errors.New("changes were taken without content")
 
 // Changes lists what changed, sorted by path. A directory that is new or gone
 // is listed, with a "/" behind it, only when nothing below it is.
