@@ -27,14 +27,18 @@ func Put(dir string, uid, gid int, r io.Reader, lim Limits) error {
 	}
 	defer root.Close()
 	p := putter{root: root, uid: uid, gid: gid, meter: meter{max: lim}, buf: make([]byte, bufferSize)}
-	tr := tar.NewReader(r)
+	in := &source{r: r}
+	tr := tar.NewReader(in)
 	for {
 		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && !in.ended {
 			// What follows the end mark is padding; read it, so that the sender
 			// isn't left with bytes that nobody takes.
 			_, err = io.Copy(io.Discard, r)
 			return err
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
 			return fmt.Errorf("tar stream: %w", err)
@@ -43,6 +47,19 @@ func Put(dir string, uid, gid int, r io.Reader, lim Limits) error {
 			return wrap(h.Name, err)
 		}
 	}
+}
+
+// source notes when a stream ends: archive/tar stops at the end mark, before
+// that, and takes a stream that was cut between two entries for complete.
+type source struct {
+	r     io.Reader
+	ended bool
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.ended = s.ended || n == 0 && errors.Is(err, io.EOF)
+	return n, err
 }
 
 type putter struct {
