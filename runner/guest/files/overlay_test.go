@@ -28,22 +28,26 @@ func need(t *testing.T, ok bool, what string) {
 	t.Skip("needs " + what)
 }
 
-// mount gives an overlay of the kernel, whose whiteouts are the same devices
-// as gVisor's.
+// mount gives an overlay: the kernel's, or gVisor's inside it. Both mark what
+// is gone with the same devices.
 func mount(t *testing.T, lower func(dir string)) Overlay {
 	t.Helper()
 	need(t, os.Geteuid() == 0, "root, to mount an overlay")
 	base := t.TempDir()
-	if err := syscall.Mount("tmpfs", base, "tmpfs", 0, "mode=0755"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mount("tmpfs", base, "tmpfs", 0, "mode=0755"))
 	t.Cleanup(func() { syscall.Unmount(base, syscall.MNT_DETACH) })
 	o := Overlay{Lower: base + "/lower", Upper: base + "/upper", Target: base + "/merged"}
+	opts := "redirect_dir=off,metacopy=off,index=off,"
+	if dir := os.Getenv(envLower); dir != "" {
+		opts = ""
+		o.Lower = filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-"))
+		t.Cleanup(func() { os.RemoveAll(o.Lower) })
+	}
 	for _, dir := range []string{o.Lower, o.Upper, o.Target, base + "/work"} {
 		must(t, os.Mkdir(dir, 0o755))
 	}
 	lower(o.Lower)
-	opts := "redirect_dir=off,metacopy=off,index=off,lowerdir=" + o.Lower + ",upperdir=" + o.Upper + ",workdir=" + base + "/work"
+	opts += "lowerdir=" + o.Lower + ",upperdir=" + o.Upper + ",workdir=" + base + "/work"
 	must(t, syscall.Mount("overlay", o.Target, "overlay", 0, opts))
 	t.Cleanup(func() { syscall.Unmount(o.Target, syscall.MNT_DETACH) })
 	return o
