@@ -92,6 +92,16 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+// usageArgs makes a wrong number of arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{cmd, err}
+		}
+		return nil
+	}
+}
+
 // openLog makes the logger that the flags ask for.
 func (p *program) openLog() error {
 	var level slog.Level

@@ -22,7 +22,7 @@ func newMan(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages into a directory",
-		Args:  cobra.ExactArgs(1),
+		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return writeManPages(&manOptions{program: p, Root: cmd.Root(), Dir: args[0]})
 		},

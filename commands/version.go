@@ -39,7 +39,7 @@ func newVersion(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of quavon and what it uses",
-		Args:  cobra.NoArgs,
+		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return showVersion(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "text", "text or json")

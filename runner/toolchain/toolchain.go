@@ -22,7 +22,7 @@ import (
 
 // formatVersion is part of every tree's key: raise it when the same host files
 // lead to another tree.
-const formatVersion = "1"
+const formatVersion = "2"
 
 // Home is the job's home directory, User its login name.
 const (
@@ -92,7 +92,7 @@ func storeFault(err error, store string) error {
 // mountpoints are the directories every tree has, and the caller's.
 func mountpoints(more []string) []string {
 	all := []string{
-		"/proc", "/sys", "/dev", "/tmp", "/run", "/var/tmp", "/usr", "/opt", "/srv", "/mnt",
+		"/proc", "/sys", "/dev", "/tmp", "/run", "/var/tmp", "/usr", "/opt", "/srv", "/mnt", "/root",
 		Home, job.WorkspaceDir, "/cache", sandbox.GuestDir,
 	}
 	all = append(all, more...)
