@@ -3,7 +3,6 @@
 package sandboxtest
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +14,11 @@ import (
 	"github.com/quavon/quavon/runner/toolchain"
 )
 
-// EnvGuest names a guest binary to test instead of a fresh build.
-const EnvGuest = "QUAVON_TEST_GUEST"
+// EnvGuest and EnvProbe name programs to use instead of fresh builds.
+const (
+	EnvGuest = "QUAVON_TEST_GUEST"
+	EnvProbe = "QUAVON_TEST_PROBE"
+)
 
 // Skip skips a test for want of something, but fails it in CI, where everything
 // must be there.
@@ -51,36 +53,56 @@ func Runsc(t testing.TB) string {
 	return p
 }
 
-// build makes the guest binary once per test process. The temporary directory is
-// left to the system: several tests share it, and none is the last.
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "quavon-guest-")
-	if err != nil {
-		return "", err
+// built keeps the programs made by this test process. The directory is left to
+// the system: several tests share it, and none is the last.
+var built struct {
+	sync.Mutex
+	dir string
+}
+
+// program builds one of this module's static programs, or takes the one that env
+// names.
+func program(t testing.TB, pkg, env string) string {
+	t.Helper()
+	if p := os.Getenv(env); p != "" {
+		return p
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // rootless tests share it
-		return "", err
+	built.Lock()
+	defer built.Unlock()
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "quavon-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // rootless tests share it
+			t.Fatal(err)
+		}
+		built.dir = dir
 	}
-	p := filepath.Join(dir, "quavon-guest")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", p, "github.com/quavon/quavon/cmd/quavon-guest")
+	// A directory each, since one of them is shown to a sandbox as a whole.
+	p := filepath.Join(built.dir, filepath.Base(pkg)+".d", filepath.Base(pkg))
+	if _, err := os.Stat(p); err == nil {
+		return p
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", p, "github.com/quavon/quavon/"+pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build quavon-guest: %w\n%s", err, out)
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
-	return p, nil
-})
+	return p
+}
 
 // Guest is the guest binary.
 func Guest(t testing.TB) string {
 	t.Helper()
-	if p := os.Getenv(EnvGuest); p != "" {
-		return p
-	}
-	p, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return program(t, "cmd/quavon-guest", EnvGuest)
+}
+
+// Probe is the program that the conformance suite runs inside, alone in its
+// directory.
+func Probe(t testing.TB) string {
+	t.Helper()
+	return program(t, "runner/sandbox/conformance/probe", EnvProbe)
 }
 
 // Root is the host's tools as a sandbox's root, kept in the state directory.

@@ -1,0 +1,173 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// Running out of memory ends the sandbox and is told from everything else; a job
+// below the limit is left alone.
+func testMemory(t *testing.T, s *suite) {
+	l := job.Limits{Memory: 256 << 20}
+	if !s.enforces(t, sandbox.PolicyMemory, l) {
+		return
+	}
+	b := s.start(t, l)
+	if out := b.must(t, probe+" alloc 100"); out != "allocated 100\n" {
+		t.Errorf("below the limit: %q", out)
+	}
+	if total := b.must(t, "sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo"); strings.TrimSpace(total) != "262144" {
+		t.Errorf("the job sees %s kB of memory", total)
+	}
+	r := b.shell(t, probe+" alloc 1000")
+	if r.lost == nil && r.Code == 0 {
+		t.Fatal("allocated 1000 MiB")
+	}
+	if hit := b.Hit(); !slices.Contains(hit, job.ReasonLimitMemory) {
+		t.Errorf("limits hit: %v", hit)
+	}
+	if r.lost != nil {
+		if end := b.waitDone(t); end.Reason != job.ReasonLimitMemory {
+			t.Errorf("ended by %q, log %s", end.Reason, end.Log)
+		}
+	}
+	b.stop(t)
+}
+
+// A job may have as many processes as it asked for; a fork bomb ends.
+func testPids(t *testing.T, s *suite) {
+	l := job.Limits{Pids: 40}
+	if !s.enforces(t, sandbox.PolicyPids, l) {
+		return
+	}
+	b := s.start(t, l)
+	c := command(probe, "procs", "30")
+	if r := b.exec(t, strings.NewReader(""), c); r.out != "started 30\n" || r.Code != 0 {
+		t.Errorf("below the limit: %+v", r)
+	}
+	if hit := b.Hit(); hit != nil {
+		t.Errorf("limits hit below the limit: %v", hit)
+	}
+	r := b.shell(t, "while :; do sleep 100 & done")
+	if r.lost == nil && r.Code == 0 {
+		t.Fatal("a fork bomb did nothing")
+	}
+	if hit := b.Hit(); !slices.Equal(hit, []job.Reason{job.ReasonLimitPids}) {
+		t.Errorf("limits hit: %v", hit)
+	}
+	if r.lost != nil {
+		if end := b.waitDone(t); end.Reason != job.ReasonLimitPids {
+			t.Errorf("ended by %q, log %s", end.Reason, end.Log)
+		}
+	}
+	b.stop(t)
+}
+
+// A quarter of a processor does clearly less than a whole one.
+func testCPU(t *testing.T, s *suite) {
+	if !s.enforces(t, sandbox.PolicyCPU, job.Limits{CPUs: 0.25}) {
+		return
+	}
+	work := func(cpus float64) int {
+		b := s.start(t, job.Limits{CPUs: cpus})
+		defer b.stop(t)
+		n, err := strconv.Atoi(strings.TrimSpace(b.must(t, probe+" spin 2s")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// The host may be busy with something else; it is hardly so three times.
+	var seen []string
+	for range 3 {
+		whole, quarter := work(1), work(0.25)
+		if quarter*2 < whole {
+			return
+		}
+		seen = append(seen, fmt.Sprintf("%d/%d", quarter, whole))
+	}
+	t.Errorf("a quarter of a processor does more than half the work of one: %v", seen)
+}
+
+// All writable places share the limit, a full one says what programs know, and
+// the sandbox goes on.
+func testDisk(t *testing.T, s *suite) {
+	l := job.Limits{Disk: 32 << 20}
+	if !s.enforces(t, sandbox.PolicyDisk, l) {
+		return
+	}
+	b := s.start(t, l)
+	b.must(t, "head -c 10M /dev/zero > /tmp/a; head -c 10M /dev/zero > a")
+	r := b.shell(t, "head -c 20M /dev/zero > /dev/shm/a")
+	if r.Code == 0 || !strings.Contains(r.err, "No space left on device") {
+		t.Errorf("past the limit: %+v", r)
+	}
+	if out := b.must(t, "rm /dev/shm/a /tmp/a; head -c 10M /dev/zero > /tmp/b && echo ok"); out != "ok\n" {
+		t.Errorf("after making room: %q", out)
+	}
+	if hit := b.Hit(); hit != nil {
+		t.Errorf("a full disk counts as %v", hit)
+	}
+	b.stop(t)
+}
+
+// The agent ends what runs too long, with all it started.
+func testWall(t *testing.T, s *suite) {
+	b := s.start(t, job.Limits{})
+	c := command("/bin/sh", "-c", "trap '' TERM; setsid sleep 1001 & sleep 1002 & while :; do sleep 1; done")
+	c.Timeout = 300 * time.Millisecond
+	begin := time.Now()
+	r := b.exec(t, nil, c)
+	if !r.TimedOut || r.lost != nil {
+		t.Errorf("not ended by the clock: %+v", r)
+	}
+	if took := time.Since(begin); took < c.Timeout || took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if out := b.must(t, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(out, "sleep") {
+		t.Errorf("still running: %s", out)
+	}
+	b.stop(t)
+}
+
+// A job can't write to the agent's stream, trace it, signal it, or look at it.
+func testAgent(t *testing.T, s *suite) {
+	b := s.start(t, job.Limits{})
+	attacks := []string{
+		probe + " poke /proc/1/fd/1",
+		probe + " poke /proc/1/fd/0",
+		probe + " poke /proc/1/mem",
+		probe + " ptrace 1",
+		"kill -KILL 1",
+		"kill -STOP 1",
+		"cat /proc/1/environ",
+		"ls /proc/1/fd",
+		"ls /proc/1/root/",
+		"ls " + sandbox.GuestDir,
+		sandbox.GuestBinary + " init",
+		"for f in /proc/1/task/*/fd/1; do echo > $f || exit 1; done",
+	}
+	for _, a := range attacks {
+		if r := b.shell(t, a); r.lost != nil || r.Code == 0 {
+			t.Errorf("%s: %+v", a, r)
+		}
+		if err := b.Ping(t.Context()); err != nil {
+			t.Fatalf("the agent is gone after %s: %v", a, err)
+		}
+	}
+	status := b.must(t, "grep -E '^(Cap|NoNewPrivs)' /proc/self/status")
+	for _, line := range strings.Split(strings.TrimSpace(status), "\n") {
+		name, value, _ := strings.Cut(line, ":")
+		if want := map[bool]string{true: "1", false: "0000000000000000"}[name == "NoNewPrivs"]; strings.TrimSpace(value) != want {
+			t.Errorf("the job has %s", line)
+		}
+	}
+	b.stop(t)
+}
