@@ -141,6 +141,13 @@ func startBox(tb testing.TB) *box {
 func startRuntime(tb testing.TB, args ...string) *box {
 	tb.Helper()
 	b := bareRuntime(tb, args...)
+	dial(tb, b)
+	return b
+}
+
+// dial starts the sandbox and shakes hands with its agent.
+func dial(tb testing.TB, b *box) {
+	tb.Helper()
 	stdin, stdout := pipes(tb, b)
 	conn, err := wire.NewFiles(stdout, stdin)
 	if err != nil {
@@ -153,7 +160,6 @@ func startRuntime(tb testing.TB, args ...string) *box {
 		tb.Fatalf("dial: %v\n%s", err, b.stderr)
 	}
 	tb.Cleanup(b.Client.Close)
-	return b
 }
 
 // pipes starts the runtime and returns the ends of its stdin and stdout.

@@ -21,6 +21,7 @@ type agent struct {
 	stage    stage
 	overlays []files.Overlay
 	commands map[*command]struct{} // those that run
+	watching bool
 }
 
 // stage says how far the job's view is arranged.

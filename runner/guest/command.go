@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,9 +28,12 @@ type command struct {
 	io  *stdio
 
 	exited chan struct{}
-	// status and usage are valid once exited is closed.
-	status syscall.WaitStatus
-	usage  *syscall.Rusage
+	// These are valid once exited is closed.
+	status   syscall.WaitStatus
+	usage    *syscall.Rusage
+	exitTime time.Time
+
+	diskFull atomic.Bool
 
 	mu       sync.Mutex
 	leader   int                // pid, 0 before the start
@@ -45,13 +49,13 @@ func newCommand(a *agent, s *wire.Stream, req *agentpb.Exec) *command {
 
 // run is the command's life.
 func (c *command) run() {
-	reply := &agentpb.Reply{}
 	exit, err := c.exec()
-	if err != nil {
-		reply = failure(err)
-	}
+	reply := failure(err)
 	reply.Exit = exit
 	_ = c.s.Close(reply) // the connection's end is noticed by its reader
+	if c.io != nil {
+		c.io.close()
+	}
 }
 
 func (c *command) exec() (*agentpb.Exit, error) {
@@ -68,7 +72,6 @@ func (c *command) exec() (*agentpb.Exit, error) {
 	if c.io, err = openStdio(c.req); err != nil {
 		return nil, err
 	}
-	defer c.io.close()
 	c.a.track(c)
 	defer c.a.untrack(c)
 	pid, err := c.a.reaper.start(path, c.req.GetArgv(), c.attr(), c.onExit)
@@ -80,14 +83,11 @@ func (c *command) exec() (*agentpb.Exit, error) {
 		timer := time.AfterFunc(d, c.expire)
 		defer timer.Stop()
 	}
-	full := watchDisk(c.exited)
 	c.started(pid)
 	c.io.pump(c.s)
 	<-c.exited
 	c.waitKilled()
-	exit := c.outcome()
-	exit.DiskFull = <-full
-	return exit, nil
+	return c.outcome(), nil
 }
 
 func (c *command) attr() *syscall.ProcAttr {
@@ -133,8 +133,8 @@ func (c *command) started(pid int) {
 // onExit is told by the reaper.
 func (c *command) onExit(status syscall.WaitStatus, usage *syscall.Rusage) {
 	c.status, c.usage = status, usage
+	c.exitTime = time.Now()
 	close(c.exited)
-	c.io.drain()
 }
 
 func (c *command) hasExited() bool {
@@ -153,6 +153,7 @@ func (c *command) outcome() *agentpb.Exit {
 	exit := &agentpb.Exit{
 		Code:     int32(c.status.ExitStatus()),
 		TimedOut: c.timedOut,
+		DiskFull: c.diskFull.Load() || diskFull(),
 		UserNs:   c.usage.Utime.Nano(),
 		SysNs:    c.usage.Stime.Nano(),
 		MaxRss:   c.usage.Maxrss << 10,
@@ -162,16 +163,4 @@ func (c *command) outcome() *agentpb.Exit {
 		exit.Code = 128 + exit.Signal
 	}
 	return exit
-}
-
-func (a *agent) track(c *command) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.commands[c] = struct{}{}
-}
-
-func (a *agent) untrack(c *command) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.commands, c)
 }

@@ -40,7 +40,9 @@ func (c *command) cancel() {
 		c.cancelAt = true
 		return
 	}
-	c.kill()
+	if !c.hasExited() { // else this is the host's answer to our close
+		c.kill()
+	}
 }
 
 // expire ends the command because its time is over.

@@ -37,21 +37,22 @@ func (a *agent) killTree(c *command, leader int, grace time.Duration) error {
 	if a.isAlone(c) {
 		return a.killAll(grace)
 	}
-	signal := func(sig syscall.Signal) {
-		for _, pid := range tree(leader) {
-			_ = syscall.Kill(pid, sig) // it may have ended meanwhile
-		}
-	}
+	h := &herd{leader: leader}
+	signal := func(sig syscall.Signal) { signalEach(h.look(), sig) }
 	return end(grace, signal, func(d time.Duration) bool {
-		for deadline := time.Now().Add(d); ; time.Sleep(min(d, 5*time.Millisecond)) {
-			if len(tree(leader)) == 0 {
-				return true
-			}
+		for deadline := time.Now().Add(d); len(h.look()) > 0; time.Sleep(min(d, 5*time.Millisecond)) {
 			if time.Now().After(deadline) {
 				return false
 			}
 		}
+		return true
 	})
+}
+
+func signalEach(list []process, sig syscall.Signal) {
+	for _, p := range list {
+		_ = syscall.Kill(p.pid, sig) // it may have ended meanwhile
+	}
 }
 
 // isAlone says whether c is the only command.
@@ -88,9 +89,7 @@ func signalAll(sig syscall.Signal) {
 		_ = syscall.Kill(-1, sig) // ESRCH: there is none
 		return
 	}
-	for _, pid := range descendants() {
-		_ = syscall.Kill(pid, sig) // it may have ended meanwhile
-	}
+	signalEach(descendants(), sig)
 }
 
 func closedWithin(ch <-chan struct{}, d time.Duration) bool {

@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// drainTime is how long after a command's end its output may still come: from
-	// a child that is just about to end too.
-	drainTime = 100 * time.Millisecond
 	// fullPipe is what a pipe holds at first, bigPipe what one gets that a
 	// command fills.
 	fullPipe = 64 << 10
@@ -28,7 +25,7 @@ type output struct {
 	f    *os.File
 	big  bool
 	over atomic.Bool // everything was read
-	// late is set when the command's time to drain is over; left is how many of
+	// late is set when the command's time to drain has expired; left is how many of
 	// the bytes that were in the pipe then are still to be read.
 	late bool
 	left int
@@ -42,10 +39,11 @@ func (o *output) send(w *wire.Writer) {
 	o.over.Store(true)
 }
 
-// drain makes the output end soon, even if an orphan keeps it open.
-func (o *output) drain() {
+// expire ends the output with what is in the pipe now, even if an orphan keeps
+// it open.
+func (o *output) expire() {
 	if !o.over.Load() {
-		_ = o.f.SetReadDeadline(time.Now().Add(drainTime)) // closed meanwhile: it has ended
+		_ = o.f.SetReadDeadline(time.Unix(1, 0)) // closed meanwhile: it has ended
 	}
 }
 

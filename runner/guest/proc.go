@@ -9,7 +9,9 @@ import (
 // process is one entry of /proc.
 type process struct {
 	pid, parent, session int
-	zombie               bool
+	// start is when it was started; a pid alone may be someone else's later.
+	start  string
+	zombie bool
 }
 
 // processes lists /proc; what ends meanwhile is left out.
@@ -37,37 +39,50 @@ func processes() []process {
 	return list
 }
 
-// parseStat reads "pid (name) state ppid pgrp session …"; the name may hold
-// anything.
+// parseStat reads "pid (name) state ppid pgrp session …", see proc(5); the name
+// may hold anything.
 func parseStat(pid int, stat []byte) (process, bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
 		return process{}, false
 	}
 	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 4 {
+	if len(fields) < 20 {
 		return process{}, false
 	}
 	parent, err1 := strconv.Atoi(string(fields[1]))
 	session, err2 := strconv.Atoi(string(fields[3]))
-	p := process{pid: pid, parent: parent, session: session, zombie: fields[0][0] == 'Z'}
+	p := process{pid: pid, parent: parent, session: session, start: string(fields[19]), zombie: fields[0][0] == 'Z'}
 	return p, err1 == nil && err2 == nil
 }
 
-// tree lists the live processes of the leader's session and all that descend
-// from them.
-func tree(leader int) []int {
-	return closure(processes(), func(p process) bool { return p.pid == leader || p.session == leader })
+// herd is a command's session, all that descends from it, and who was one of
+// them at an earlier look: a process whose parent has ended isn't lost.
+type herd struct {
+	leader int
+	known  map[int]string // pid to start
+}
+
+// look lists the live members.
+func (h *herd) look() []process {
+	live := closure(processes(), func(p process) bool {
+		return p.pid == h.leader || p.session == h.leader || h.known[p.pid] == p.start
+	})
+	h.known = map[int]string{}
+	for _, p := range live {
+		h.known[p.pid] = p.start
+	}
+	return live
 }
 
 // descendants lists the live processes below the agent.
-func descendants() []int {
+func descendants() []process {
 	self := os.Getpid()
 	return closure(processes(), func(p process) bool { return p.parent == self })
 }
 
 // closure lists the live processes that root picks and their descendants.
-func closure(all []process, root func(process) bool) []int {
+func closure(all []process, root func(process) bool) []process {
 	children := map[int][]process{}
 	var open []process
 	for _, p := range all {
@@ -77,7 +92,7 @@ func closure(all []process, root func(process) bool) []int {
 		}
 	}
 	seen := map[int]bool{}
-	var live []int
+	var live []process
 	for len(open) > 0 {
 		p := open[len(open)-1]
 		open = open[:len(open)-1]
@@ -87,7 +102,7 @@ func closure(all []process, root func(process) bool) []int {
 		seen[p.pid] = true
 		open = append(open, children[p.pid]...)
 		if !p.zombie {
-			live = append(live, p.pid)
+			live = append(live, p)
 		}
 	}
 	return live

@@ -42,7 +42,7 @@ func (s *stdio) open(req *agentpb.Exec) error {
 		return s.openTTY(req)
 	}
 	if req.GetStdin() {
-		f, err := s.pipe(0)
+		f, err := s.pipe(0, req.GetUid())
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (s *stdio) open(req *agentpb.Exec) error {
 		if !o.wanted {
 			continue
 		}
-		f, err := s.pipe(o.fd)
+		f, err := s.pipe(o.fd, req.GetUid())
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *stdio) open(req *agentpb.Exec) error {
 
 // pipe makes the pipe of one standard stream and returns the agent's end, which
 // doesn't block.
-func (s *stdio) pipe(fd int) (*os.File, error) {
+func (s *stdio) pipe(fd int, uid uint32) (*os.File, error) {
 	var p [2]int
 	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
@@ -78,6 +78,10 @@ func (s *stdio) pipe(fd int) (*os.File, error) {
 	}
 	s.child[fd] = uintptr(child)
 	s.opened = append(s.opened, child)
+	// The command's own, so that it can open /dev/stdout.
+	if err := unix.Fchown(child, int(uid), -1); err != nil {
+		return nil, errors.Join(err, syscall.Close(mine))
+	}
 	if err := syscall.SetNonblock(mine, true); err != nil {
 		return nil, errors.Join(err, syscall.Close(mine))
 	}
@@ -150,11 +154,11 @@ func (s *stdio) feed(r io.Reader) {
 	}
 }
 
-// drain is called when the command itself has ended.
-func (s *stdio) drain() {
+// expire ends the outputs of a command that has itself ended.
+func (s *stdio) expire() {
 	for _, o := range []*output{s.out, s.err} {
 		if o != nil {
-			o.drain()
+			o.expire()
 		}
 	}
 }

@@ -1726,7 +1726,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03uid\x18\x04 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x05 \x01(\rR\x03gid\x12\x19\n" +
 	"\bmtime_ns\x18\x06 \x01(\x03R\amtimeNs\x12\x12\n" +
-	"\x04link\x18\a \x01(\tR\x04linkB4Z-github.com/quavon/quavon/runner/agent/agentpb\x92\x03\x02\b\x02b\beditionsp\xe8\a"
+	"\x04link\x18\a \x01(\tR\x04linkB6Z-github.com/quavon/quavon/runner/agent/agentpb\x92\x03\x04\b\x02 \x03b\beditionsp\xe8\a"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once

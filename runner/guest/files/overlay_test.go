@@ -17,7 +17,7 @@ import (
 )
 
 // need skips a test whose prerequisite is missing, except in CI.
-func need(t *testing.T, ok bool, what string) {
+func need(t testing.TB, ok bool, what string) {
 	t.Helper()
 	if ok {
 		return
@@ -30,7 +30,7 @@ func need(t *testing.T, ok bool, what string) {
 
 // mount gives an overlay: the kernel's, or gVisor's inside it. Both mark what
 // is gone with the same devices.
-func mount(t *testing.T, lower func(dir string)) Overlay {
+func mount(t testing.TB, lower func(dir string)) Overlay {
 	t.Helper()
 	need(t, os.Geteuid() == 0, "root, to mount an overlay")
 	base := t.TempDir()

@@ -27,6 +27,7 @@ func Put(dir string, uid, gid int, r io.Reader, lim Limits) error {
 	}
 	defer root.Close()
 	p := putter{root: root, uid: uid, gid: gid, meter: meter{max: lim}, buf: make([]byte, bufferSize)}
+	defer p.leave()
 	in := &source{r: r}
 	tr := tar.NewReader(in)
 	for {
@@ -67,6 +68,10 @@ type putter struct {
 	uid, gid int
 	meter    meter
 	buf      []byte
+	// in is the open directory of the last file, at path inPath: files come one
+	// directory after the other.
+	in     *os.Root
+	inPath string
 }
 
 func (p *putter) entry(h *tar.Header, content io.Reader) error {
@@ -83,22 +88,46 @@ func (p *putter) entry(h *tar.Header, content io.Reader) error {
 	if name == "." {
 		return nil
 	}
-	if err := p.parents(path.Dir(name)); err != nil {
+	if err := p.enter(path.Dir(name)); err != nil {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return p.dir(name, fs.FileMode(h.Mode).Perm())
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return p.file(name, h, content)
+		return p.file(path.Base(name), h, content)
 	case tar.TypeSymlink:
-		return p.replace(name, func() error {
-			return errors.Join(p.root.Symlink(h.Linkname, name), p.own(name))
+		base := path.Base(name)
+		return replace(p.in, base, func() error {
+			return errors.Join(p.in.Symlink(h.Linkname, base), p.in.Lchown(base, p.uid, p.gid))
 		})
 	case tar.TypeLink:
-		return p.replace(name, func() error { return p.root.Link(path.Clean(h.Linkname), name) })
+		return replace(p.root, name, func() error { return p.root.Link(path.Clean(h.Linkname), name) })
 	}
 	return fmt.Errorf("type %q of a tar entry is not supported", h.Typeflag)
+}
+
+// enter opens a directory, made if need be, for the files in it.
+func (p *putter) enter(dir string) error {
+	if p.in != nil && p.inPath == dir {
+		return nil
+	}
+	p.leave()
+	if err := p.parents(dir); err != nil {
+		return err
+	}
+	in, err := p.root.OpenRoot(dir)
+	if err == nil {
+		p.in, p.inPath = in, dir
+	}
+	return err
+}
+
+func (p *putter) leave() {
+	if p.in != nil {
+		p.in.Close() // a directory: nothing to lose
+		p.in = nil
+	}
 }
 
 // parents makes missing parent directories, open to all as "mkdir -p" would.
@@ -140,8 +169,8 @@ func (p *putter) dir(name string, perm fs.FileMode) error {
 
 func (p *putter) file(name string, h *tar.Header, content io.Reader) error {
 	var f *os.File
-	err := p.replace(name, func() (err error) {
-		f, err = p.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err := replace(p.in, name, func() (err error) {
+		f, err = p.in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		return err
 	})
 	if err != nil {
@@ -152,26 +181,24 @@ func (p *putter) file(name string, h *tar.Header, content io.Reader) error {
 	if err != nil || h.ModTime.IsZero() {
 		return err
 	}
-	return p.root.Chtimes(name, time.Time{}, h.ModTime)
+	return p.in.Chtimes(name, time.Time{}, h.ModTime)
 }
 
 // replace makes something at name, in place of a file or link that is there.
-func (p *putter) replace(name string, make func() error) error {
+func replace(dir *os.Root, name string, make func() error) error {
 	err := make()
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	fi, statErr := p.root.Lstat(name)
+	fi, statErr := dir.Lstat(name)
 	if statErr != nil {
 		return statErr
 	}
 	if fi.IsDir() {
 		return err
 	}
-	if err := p.root.Remove(name); err != nil {
+	if err := dir.Remove(name); err != nil {
 		return err
 	}
 	return make()
 }
-
-func (p *putter) own(name string) error { return p.root.Lchown(name, p.uid, p.gid) }

@@ -1,0 +1,237 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+func atoi(tb testing.TB, s string) int {
+	tb.Helper()
+	n, err := strconv.Atoi(s)
+	must(tb, err)
+	return n
+}
+
+// size of a file in the sandbox.
+func fileSize(t *testing.T, b *box, path string) int64 {
+	t.Helper()
+	fi, err := b.Stat(t.Context(), path)
+	must(t, err)
+	return fi.Size
+}
+
+// grows says whether an escaped process still writes to the file.
+func grows(t *testing.T, b *box, path string) bool {
+	t.Helper()
+	before := fileSize(t, b, path)
+	time.Sleep(200 * time.Millisecond)
+	return fileSize(t, b, path) > before
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	cmd := with(command("trap 'echo term' TERM; /test/escape /tmp/escaped; echo ready; while :; do sleep 0.1; done"), func(c *agent.Command) {
+		c.Timeout, c.Grace = time.Second, 300*time.Millisecond
+	})
+	start := time.Now()
+	got := run(t, b.Client, cmd, nil)
+	took := time.Since(start)
+	if !got.TimedOut || got.Signal != int(syscall.SIGKILL) || got.Code != 137 {
+		t.Errorf("%+v", got)
+	}
+	if got.stdout != "ready\nterm\n" {
+		t.Errorf("stdout %q: no SIGTERM before SIGKILL?", got.stdout)
+	}
+	if took < 1300*time.Millisecond || took > 5*time.Second {
+		t.Error("it took", took)
+	}
+	if grows(t, b, "/tmp/escaped") {
+		t.Error("a process has escaped by a double fork")
+	}
+	if n := others(t, b); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	t.Run("in time", func(t *testing.T) {
+		cmd := with(command("exit 3"), func(c *agent.Command) { c.Timeout = time.Minute })
+		if got := run(t, b.Client, cmd, nil); got.TimedOut || got.Code != 3 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestTimeoutBesideOthers ends one command's tree and leaves the other alone.
+func TestTimeoutBesideOthers(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &lockedBuffer{}
+	other, err := b.Exec(ctx, command("/test/escape /tmp/other; echo ready; sleep 100"), agent.Stdio{Stdout: out})
+	must(t, err)
+	until(t, "the other is ready", func() bool { return strings.Contains(out.String(), "ready") })
+	script := "(trap '' TERM; setsid sh -c 'while :; do echo x >> /tmp/session; sleep 0.02; done') & sleep 100"
+	got := run(t, b.Client, with(command(script), func(c *agent.Command) {
+		c.Timeout, c.Grace = time.Second, 100*time.Millisecond
+	}), nil)
+	if !got.TimedOut {
+		t.Errorf("%+v", got)
+	}
+	if fileSize(t, b, "/tmp/session") == 0 || grows(t, b, "/tmp/session") {
+		t.Error("a child in a session of its own didn't run, or still does")
+	}
+	if !grows(t, b, "/tmp/other") {
+		t.Error("the other command's child was killed too")
+	}
+	cancel()
+	_, _ = other.Wait()
+}
+
+func TestKillAll(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	for i := range 3 {
+		path := fmt.Sprintf("/tmp/escaped%d", i)
+		if got := run(t, b.Client, command("/test/escape "+path), nil); got.Code != 0 {
+			t.Fatalf("%+v", got)
+		}
+		if !grows(t, b, path) {
+			t.Fatal("the control doesn't escape: this test shows nothing")
+		}
+	}
+	out := &lockedBuffer{}
+	polite, err := b.Exec(t.Context(), command("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"), agent.Stdio{Stdout: out})
+	must(t, err)
+	stopped, err := b.Exec(t.Context(), command("kill -STOP $$"), agent.Stdio{})
+	must(t, err)
+	until(t, "it is ready", func() bool { return strings.Contains(out.String(), "ready") })
+	must(t, b.KillAll(t.Context(), 400*time.Millisecond))
+	if n := others(t, b); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	if exit, err := polite.Wait(); err != nil || exit.Code != 0 || !strings.Contains(out.String(), "bye") {
+		t.Errorf("no time for a goodbye: %+v, %v", exit, err)
+	}
+	if exit, err := stopped.Wait(); err != nil || exit.Signal == 0 {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	start := time.Now()
+	must(t, b.KillAll(t.Context(), time.Minute))
+	if took := time.Since(start); took > 5*time.Second {
+		t.Error("killing nobody took", took)
+	}
+}
+
+func TestForkBomb(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	bomb := "f() { while :; do sh -c 'sleep 0.2' & sleep 0.01; done; }; f & f & wait"
+	p, err := b.Exec(t.Context(), command(bomb), agent.Stdio{})
+	must(t, err)
+	time.Sleep(500 * time.Millisecond)
+	must(t, b.KillAll(t.Context(), 0))
+	if n := others(t, b); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	if exit, err := p.Wait(); err != nil || exit.Signal != int(syscall.SIGKILL) {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+// TestOrphans are reaped and don't hold back the end of a command although they
+// keep its stdout open, also when they write to it for ever.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	for name, script := range map[string]string{
+		"silent": "sleep 100 & echo hi",
+		"noisy":  "yes & echo hi",
+	} {
+		start := time.Now()
+		got := run(t, b.Client, command(script), nil)
+		if took := time.Since(start); took > 5*time.Second || !strings.Contains(got.stdout, "hi\n") {
+			t.Errorf("%s: after %v: %+v, %d bytes", name, took, got.Exit, len(got.stdout))
+		}
+	}
+	must(t, b.KillAll(t.Context(), 0))
+	run(t, b.Client, command("for i in 1 2 3 4 5; do (sleep 0.01 &) ; done"), nil)
+	until(t, "orphans are reaped", func() bool { return others(t, b) == 0 })
+	t.Run("last words of a child", func(t *testing.T) {
+		got := run(t, b.Client, command("(sleep 0.03; echo late) & echo hi"), nil)
+		if got.stdout != "hi\nlate\n" {
+			t.Errorf("%q", got.stdout)
+		}
+	})
+}
+
+func TestHostVanishes(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	p, err := b.Exec(t.Context(), command("trap '' TERM HUP; /test/escape /tmp/escaped; while :; do sleep 1; done"), agent.Stdio{})
+	must(t, err)
+	must(t, b.Ping(t.Context()))
+	time.Sleep(200 * time.Millisecond)
+	b.Client.Close()
+	select {
+	case <-b.done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the sandbox outlives its host")
+	}
+	if _, err := p.Wait(); err == nil {
+		t.Error("the outcome of a lost command is known")
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	must(t, b.Shutdown(t.Context()))
+	select {
+	case <-b.done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the sandbox is still there")
+	}
+	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, b.stderr)
+	}
+	if err := b.Ping(t.Context()); err == nil {
+		t.Error("a ping was answered by nobody")
+	}
+}
+
+// TestAgentOutOfReach runs every probe against the agent, as the job and as uid 0,
+// and against an unprotected process, where all must work: that shows that the
+// probes can tell.
+func TestAgentOutOfReach(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	probe := func(uid uint32, target string) ended {
+		return run(t, b.Client, with(command(""), func(c *agent.Command) {
+			c.Argv, c.UID, c.GID = []string{"/test/hijack", target}, uid, uid
+		}), nil)
+	}
+	count := func(e ended, answer string) int { return strings.Count(e.stdout, answer+"\n") }
+	control := probe(sandbox.JobUID, "child")
+	const probes = 20
+	if count(control, " yes") != probes {
+		t.Fatalf("against an unprotected process %d of %d probes work:\n%s", count(control, " yes"), probes, control.stdout)
+	}
+	for _, uid := range []uint32{sandbox.JobUID, 0} {
+		got := probe(uid, "1")
+		if count(got, " no") != probes || count(got, " yes") != 0 {
+			t.Errorf("uid %d reaches the agent:\n%s", uid, got.stdout)
+		}
+		must(t, b.Ping(t.Context()))
+	}
+	if got := run(t, b.Client, command("ls /.quavon /proc/1/fd /proc/1/task/1/fd"), nil); got.stdout != "" || got.Code == 0 {
+		t.Errorf("%+v", got)
+	}
+}
