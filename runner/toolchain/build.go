@@ -70,6 +70,9 @@ func fill(root string, spec treeSpec) error {
 }
 
 func fillEtc(root string, spec treeSpec) error {
+	if err := mkdirAll(root, "/etc"); err != nil {
+		return err
+	}
 	for _, e := range spec.entries {
 		if err := mkdirAll(root, filepath.Join("/etc", filepath.Dir(e.rel))); err != nil {
 			return err

@@ -99,6 +99,18 @@ func TestTreeHoldsWhatIsAllowed(t *testing.T) {
 	}
 }
 
+func TestHostWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	host := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(host, "usr/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree := prepare(t, Config{Store: t.TempDir(), Host: host})
+	if _, err := os.Stat(filepath.Join(tree.Dir, "etc/passwd")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTreeIsReusedUntilTheHostChanges(t *testing.T) {
 	t.Parallel()
 	c := Config{Store: t.TempDir(), Host: newHost(t)}
