@@ -105,6 +105,9 @@ func TestHostWithoutConfiguration(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(host, "usr/bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(host, "usr/bin/env"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	tree := prepare(t, Config{Store: t.TempDir(), Host: host})
 	if _, err := os.Stat(filepath.Join(tree.Dir, "etc/passwd")); err != nil {
 		t.Error(err)
