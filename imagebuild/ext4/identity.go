@@ -1,0 +1,35 @@
+package ext4
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+)
+
+// format is part of every UUID: change it when the same input gives other bytes.
+const format = "quavon ext4 1"
+
+// identity is what an image has instead of randomness.
+type identity struct {
+	uuid     [16]byte
+	hashSeed [4]uint32
+	// seed of all metadata checksums.
+	seed csum
+}
+
+func newIdentity(o *Options) identity {
+	// Fields of a struct have an order, and their values are plain: no error.
+	b, _ := json.Marshal(struct {
+		Format string
+		Options
+	}{format, *o})
+	sum := sha256.Sum256(b)
+	var id identity
+	copy(id.uuid[:], sum[:16])
+	id.uuid[6] = id.uuid[6]&0x0f | 0x80 // version 8: made from other data
+	id.uuid[8] = id.uuid[8]&0x3f | 0x80
+	for i := range id.hashSeed {
+		id.hashSeed[i] = le.Uint32(sum[16+4*i:])
+	}
+	id.seed = csum(^uint32(0)).update(id.uuid[:])
+	return id
+}
