@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -90,7 +89,7 @@ func ownerOf(was, dir fs.FileInfo) owner {
 	if was == nil {
 		was = dir
 	}
-	st := was.Sys().(*syscall.Stat_t)
+	st := stat(was)
 	return owner{int(st.Uid), int(st.Gid)}
 }
 

@@ -155,8 +155,16 @@ func copyOld(dir *os.Root, fi fs.FileInfo, w io.Writer, size int64) (int64, erro
 
 // changed is the file's change time, which no program can set.
 func changed(fi fs.FileInfo) time.Time {
-	ct := fi.Sys().(*syscall.Stat_t).Ctim
-	return time.Unix(ct.Unix())
+	st := stat(fi)
+	return time.Unix(st.Ctim.Unix())
 }
 
-func device(fi fs.FileInfo) uint64 { return fi.Sys().(*syscall.Stat_t).Dev }
+func device(fi fs.FileInfo) uint64 { return stat(fi).Dev }
+
+// stat is the system's own form of what a file system told.
+func stat(fi fs.FileInfo) syscall.Stat_t {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return *st
+	}
+	return syscall.Stat_t{}
+}

@@ -54,7 +54,8 @@ func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
 		}
 	}
 	if err := out.Flush(); err != nil {
-		return skipped, fault.Wrap(err, "write the patch", "check that there is room and the file can be written, or take the files themselves with --collect GLOB")
+		return skipped, fault.Wrap(err, "write the patch",
+			"check that there is room and the file can be written, or take the files themselves with --collect GLOB")
 	}
 	return skipped, nil
 }
@@ -114,7 +115,8 @@ func (d *Diff) compare(ctx context.Context, h *host, b Base) (list []fileChange,
 		}
 		old, why, err := d.before(h, e)
 		if err != nil {
-			return nil, nil, fault.Wrap(err, "read "+quotePath(e.Path)+" in the workspace", "check that it can be read, and run the job again")
+			return nil, nil, fault.Wrap(err, "read "+quotePath(e.Path)+" in the workspace",
+				"check that it can be read, and run the job again")
 		}
 		if why != "" {
 			lost = append(lost, Skip{e.Path, why})

@@ -148,7 +148,7 @@ func (p *plan) checkMake(f found, e *Entry) (why string, err error) {
 	case e.Kind == job.Modified:
 		return p.host.verify(f, e, io.Discard)
 	case e.Mode == ModeDir && !isDir && !p.gone[e.Path],
-		e.Mode != ModeDir && !(isDir && p.gone[e.Path+"/"]):
+		e.Mode != ModeDir && (!isDir || !p.gone[e.Path+"/"]):
 		why = whyThere
 	}
 	return why, nil

@@ -52,7 +52,8 @@ func (d *Diff) WriteBack(ctx context.Context, b Base, keepConflicts bool) (Repor
 			"nothing was written; run the job again, or take its changes with --collect")
 	}
 	if err := p.apply(ctx); err != nil {
-		return p.report, fault.Wrap(err, "write to the workspace", "what was written was taken back; check the room and the permissions in "+b.Dir)
+		return p.report, fault.Wrap(err, "write to the workspace",
+			"what was written was taken back; check the room and the permissions in "+b.Dir)
 	}
 	p.report.Written = (&Diff{Entries: p.accepted()}).Changes()
 	return p.report, nil

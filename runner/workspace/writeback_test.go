@@ -143,7 +143,7 @@ func TestWriteBackConflicts(t *testing.T) {
 			if diff := cmp.Diff(before, tree(t, j.host, true)); diff != "" {
 				t.Error("something was written:", diff)
 			}
-			report = writeBack(t, d, j.base(), true)
+			writeBack(t, d, j.base(), true)
 			after := tree(t, j.host, true)
 			if after["other"] != "file fine\n" || after[tc.conflict] != before[tc.conflict] {
 				t.Errorf("with conflicts kept: %v", after)

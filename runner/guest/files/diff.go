@@ -197,5 +197,9 @@ func device(root *os.Root) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return fi.Sys().(*syscall.Stat_t).Dev, nil
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, syscall.ENOTSUP
+	}
+	return st.Dev, nil
 }
