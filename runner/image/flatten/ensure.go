@@ -6,10 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Point is a directory or an empty file that a tree must have, so that
-// something can be mounted there.
+// Point is a directory or a file that a tree must have: what something will be
+// mounted on, or what programs expect and images leave to the runtime.
 type Point struct {
 	Path string
+	// Body of a file that is missing or empty.
+	Body string
 	// Mode has Unix type and permission bits.
 	Mode uint16
 	UID  uint32
@@ -20,8 +22,9 @@ type Point struct {
 
 // Ensure makes what is missing of the points, before Finish. Anything in the
 // way that is neither directory nor of the wanted type is replaced: a mount
-// through an image's symbolic link could land anywhere.
-func (t *Tree) Ensure(points []Point) error {
+// through an image's symbolic link could land anywhere. Bodies go to the data of
+// layer 0.
+func (t *Tree) Ensure(points []Point, data Data) error {
 	for _, p := range points {
 		parts, err := split(p.Path)
 		if err != nil {
@@ -31,7 +34,14 @@ func (t *Tree) Ensure(points []Point) error {
 		for _, name := range parts[:len(parts)-1] {
 			dir = t.ensure(dir, name, Point{Mode: unix.S_IFDIR | 0o755})
 		}
-		t.ensure(dir, parts[len(parts)-1], p)
+		n := t.Inode(t.ensure(dir, parts[len(parts)-1], p))
+		if p.Body == "" || n.Size > 0 {
+			continue
+		}
+		n.Layer, n.Size = 0, int64(len(p.Body))
+		if n.Data, err = data.Append(strings.NewReader(p.Body), n.Size); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -80,4 +90,17 @@ func (t *Tree) Resolve(path string) string {
 		todo = append(strings.Split(target, "/"), todo...)
 	}
 	return "/" + strings.Join(done, "/")
+}
+
+// Lookup follows symbolic links to a path's inode, nil when there is none.
+func (t *Tree) Lookup(path string) *Inode {
+	parts, err := split(t.Resolve(path))
+	if err != nil {
+		return nil
+	}
+	id := t.walk(parts)
+	if id == 0 {
+		return nil
+	}
+	return t.Inode(id)
 }

@@ -1,0 +1,159 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
+)
+
+// Root is an image in use: it can't be removed before Close.
+type Root struct {
+	*Record
+	// Path of the EROFS image on the host.
+	Path string
+	file *os.File
+}
+
+// Close lets the store remove the image.
+func (r *Root) Close() error { return r.file.Close() }
+
+// errChanged is a root that isn't what was made.
+var errChanged = errors.New("the file isn't what the import made")
+
+// Open takes the image that ref names into use; see Find. A root that may have
+// changed since it was last checked is hashed first.
+func (s *Store) Open(ctx context.Context, ref string) (*Root, error) {
+	for {
+		r, err := s.Find(ref)
+		if err != nil {
+			return nil, err
+		}
+		f, err := s.openRoot(r)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, gone := os.Stat(s.record(r.Config)); errors.Is(gone, fs.ErrNotExist) {
+				continue // removed meanwhile
+			}
+		}
+		if err == nil {
+			err = s.recheck(ctx, r, f)
+			if err == nil {
+				return &Root{r, s.root(r.Config), f}, nil
+			}
+			err = errors.Join(err, f.Close())
+		}
+		return nil, broken(err, r)
+	}
+}
+
+func broken(err error, r *Record) error {
+	return fault.Wrap(err, "can't use the image "+r.Config.String(),
+		"remove it with `quavon images rm "+r.Config.Hex[:12]+"` and import it again").WithCode(string(job.ReasonImageUnknown))
+}
+
+// openRoot opens and locks a root; the file is the one the name stands for.
+func (s *Store) openRoot(r *Record) (*os.File, error) {
+	path := s.root(r.Config)
+	for {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		mine, err := identify(f)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err == nil && st.Ino == mine.Inode && st.Dev == mine.Dev {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// recheck hashes a root that may have changed, and notes that it hasn't.
+func (s *Store) recheck(ctx context.Context, r *Record, f *os.File) error {
+	if check(r, f) == nil {
+		return nil
+	}
+	l, err := s.lock(ctx, r.Config)
+	if err != nil {
+		return err
+	}
+	defer l.Close() //nolint:errcheck // nothing was written through it
+	fresh, err := readRecord(s.record(r.Config))
+	if err != nil {
+		return err
+	}
+	*r = *fresh
+	if check(r, f) == nil {
+		return nil
+	}
+	if err := checkDeep(ctx, r, f); err != nil {
+		return err
+	}
+	return r.write(s.record(r.Config))
+}
+
+// check compares a root's identity with its record.
+func check(r *Record, f *os.File) error {
+	now, err := identify(f)
+	if err == nil && now != r.Root.Seen {
+		err = errChanged
+	}
+	return err
+}
+
+// checkDeep compares a root's content with its record, and then brings the
+// record's identity up to date.
+func checkDeep(ctx context.Context, r *Record, f *os.File) error {
+	before, err := identify(f)
+	if err != nil {
+		return err
+	}
+	if before.Size != r.Root.Size {
+		return fmt.Errorf("%w: it has %d bytes instead of %d", errChanged, before.Size, r.Root.Size)
+	}
+	sum, err := hashFile(ctx, f)
+	if err != nil {
+		return err
+	}
+	after, err := identify(f)
+	if err != nil {
+		return err
+	}
+	if sum != r.Root.SHA256 || after != before {
+		return fmt.Errorf("%w: sha256 is %s instead of %s", errChanged, sum, r.Root.SHA256)
+	}
+	r.Root.Seen = before
+	return nil
+}
+
+// Verify checks one image, deep by reading all of its root.
+func (s *Store) Verify(ctx context.Context, r *Record, deep bool) error {
+	f, err := s.openRoot(r)
+	if err != nil {
+		return broken(err, r)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if deep {
+		err = checkDeep(ctx, r, f)
+	} else {
+		err = s.recheck(ctx, r, f)
+	}
+	if err != nil {
+		return broken(err, r)
+	}
+	return nil
+}
