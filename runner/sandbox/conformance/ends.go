@@ -17,6 +17,7 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/sandbox/hostlist"
 	"github.com/quavon/quavon/runner/state/statetest"
 )
 
@@ -162,12 +163,30 @@ func testFrontKilled(t *testing.T, s *suite) {
 		}
 		_ = cmd.Wait()
 		died := time.Now()
+		s.processesGone(t)
 		ids := s.reapUntil(t, c.ID, until == "starting")
 		if until == "running" && !slices.Contains(ids, c.ID) {
 			t.Errorf("reaped %v, not %s", ids, c.ID)
 		}
 		s.nothingLeft(t)
 		t.Logf("killed while %s: nothing left after %v", until, time.Since(died).Round(time.Millisecond))
+	}
+}
+
+// processesGone waits until the sandbox's processes have died by themselves.
+func (s *suite) processesGone(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		alive := slices.DeleteFunc(hostlist.Diff(s.before, s.lister.Take()), func(line string) bool {
+			return !strings.HasPrefix(line, "+ process ")
+		})
+		if len(alive) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("outlive their front end: %q", alive)
+			return
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func newSuite(t *testing.T, f Factory) *suite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.lister = hostlist.New([]string{dir}, append(f.Programs, self))
+	s.lister = hostlist.New([]string{dir}, append(f.Programs, self), []string{ids()})
 	// The first sandbox may make what is kept for all, such as a directory.
 	s.start(t, job.Limits{}).stop(t)
 	s.before = s.lister.Take()
@@ -80,10 +80,13 @@ func (s *suite) enforces(t *testing.T, p sandbox.Policy, l job.Limits) bool {
 	return false
 }
 
+// ids is what all of this process's sandboxes' ids begin with.
+func ids() string { return fmt.Sprintf("conformance-%d-", os.Getpid()) }
+
 // nextConfig is a configuration of its own, with a workspace and the probe.
 func (s *suite) nextConfig(l job.Limits, workspace string) sandbox.Config {
 	c := s.config
-	c.ID = fmt.Sprintf("conformance-%d-%d", os.Getpid(), s.count.Add(1))
+	c.ID = fmt.Sprintf("%s%d", ids(), s.count.Add(1))
 	c.Mounts = []job.Mount{{Source: workspace}, {Source: s.probe}}
 	c.Limits = l
 	return c

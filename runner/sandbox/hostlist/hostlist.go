@@ -30,18 +30,19 @@ type Lister struct {
 	Dirs []string
 	// Shared says that others use the host too. Lists then have only processes
 	// that descend from this one, orphans that run one of Programs, and what
-	// names Dirs, Programs or the word "quavon".
+	// names one of Dirs, Programs or Words.
 	Shared   bool
 	Programs []string
+	Words    []string
 }
 
 // Snapshot is a set of lines like "process 12@3456 /usr/bin/runsc".
 type Snapshot map[string]bool
 
 // New lists dirs too. It is exact when EnvExact says so; programs are the
-// executables an orphan of ours could run.
-func New(dirs, programs []string) *Lister {
-	return &Lister{Dirs: dirs, Programs: programs, Shared: os.Getenv(EnvExact) == ""}
+// executables an orphan of ours could run, words what ours have in their names.
+func New(dirs, programs, words []string) *Lister {
+	return &Lister{Dirs: dirs, Programs: programs, Words: words, Shared: os.Getenv(EnvExact) == ""}
 }
 
 // Take lists the host as it is now. What can't be read, for want of privilege or
@@ -96,15 +97,9 @@ func (l *Lister) Settle(ctx context.Context, before Snapshot, wait time.Duration
 
 // ours says whether a shared host's line can have come from this process.
 func (l *Lister) ours(line string) bool {
-	if !l.Shared || strings.Contains(line, "quavon") {
-		return true
-	}
-	for _, p := range slices.Concat(l.Dirs, l.Programs) {
-		if strings.Contains(line, p) {
-			return true
-		}
-	}
-	return false
+	return !l.Shared || slices.ContainsFunc(slices.Concat(l.Dirs, l.Programs, l.Words), func(word string) bool {
+		return strings.Contains(line, word)
+	})
 }
 
 func (l *Lister) mounts(s Snapshot) {

@@ -72,7 +72,7 @@ func TestSettleSees(t *testing.T) {
 		}, want: "+ cgroup "},
 		{name: "a mount", root: true, leave: func(t *testing.T) func() {
 			p := t.TempDir()
-			if err := unix.Mount("quavon", p, "tmpfs", 0, ""); err != nil {
+			if err := unix.Mount("quavon-hostlist-test", p, "tmpfs", 0, ""); err != nil {
 				t.Fatal(err)
 			}
 			return func() { _ = unix.Unmount(p, 0) }
@@ -84,7 +84,7 @@ func TestSettleSees(t *testing.T) {
 				t.Skip("only root can leave one") // Not for lack of a part: rootless can't.
 			}
 			ctx := context.Background()
-			l := hostlist.New([]string{dir}, nil)
+			l := hostlist.New([]string{dir}, nil, []string{"quavon-hostlist-test"})
 			before := l.Take()
 			undo := tt.leave(t)
 			d := l.Settle(ctx, before, 100*time.Millisecond)

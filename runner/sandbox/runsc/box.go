@@ -123,18 +123,21 @@ func (s *box) Hit() []job.Reason {
 	return hit
 }
 
-// panicLog is the end of what the sandbox kernel said when it died.
+// panicSize holds the message of a dying sandbox kernel; stacks follow.
+const panicSize = 2 << 10
+
+// panicLog is the beginning of what the sandbox kernel said when it died.
 func (s *box) panicLog() string {
 	f, err := os.Open(s.slot.Path(panicFile))
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = f.Close() }()
-	var t tail
-	if _, err := io.Copy(&t, io.LimitReader(f, 1<<20)); err != nil {
+	data, err := io.ReadAll(io.LimitReader(f, panicSize))
+	if err != nil {
 		return ""
 	}
-	return t.String()
+	return escape(string(data))
 }
 
 // Info implements sandbox.Sandbox. It reads limits and membership back from the

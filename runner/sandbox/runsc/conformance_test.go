@@ -43,3 +43,11 @@ func TestConformance(t *testing.T) {
 	t.Setenv(envRuntime, f.Programs[0])
 	conformance.Run(t, f)
 }
+
+// The same suite without privilege: limits by control group are refused there,
+// everything else holds.
+func TestConformanceRootless(t *testing.T) {
+	if sandboxtest.AsUser(t) {
+		TestConformance(t)
+	}
+}
