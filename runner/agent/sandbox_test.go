@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/agent/wire"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -59,11 +61,15 @@ func TestMain(m *testing.M) {
 	if dir, err := built(); err == nil {
 		os.RemoveAll(dir)
 	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	os.Exit(code)
 }
 
-// binary is the path of a static test binary.
-func binary(tb testing.TB, name string) string {
+// testBinary is the path of a static test binary.
+func testBinary(tb testing.TB, name string) string {
 	tb.Helper()
 	dir, err := built()
 	if err != nil {
@@ -249,7 +255,10 @@ func writeConfig(tb testing.TB, b *box, args []string) {
 	bind := func(source, target string) object {
 		return object{"destination": target, "type": "bind", "source": source, "options": []string{"ro", "rbind"}}
 	}
-	scratch := filepath.Join(b.dir, "scratch")
+	scratch, size := filepath.Join(b.dir, "scratch"), "64m" // soon full
+	if _, ok := tb.(*testing.B); ok {
+		size = "1g"
+	}
 	config := object{
 		"ociVersion": "1.1.0",
 		"process": object{
@@ -262,8 +271,8 @@ func writeConfig(tb testing.TB, b *box, args []string) {
 			{"destination": "/proc", "type": "proc", "source": "proc"},
 			{"destination": "/dev/pts", "type": "devpts", "source": "devpts"},
 			bind("/usr", "/usr"),
-			bind(filepath.Dir(binary(tb, "guest")), "/test"),
-			bind(binary(tb, "guest"), sandbox.GuestBinary),
+			bind(filepath.Dir(testBinary(tb, "guest")), "/test"),
+			bind(testBinary(tb, "guest"), sandbox.GuestBinary),
 			bind(b.lower, sandbox.LowerDir+"/0"),
 			{"destination": sandbox.ScratchDir, "type": "bind", "source": scratch, "options": []string{"rw"}},
 		},
@@ -272,7 +281,7 @@ func writeConfig(tb testing.TB, b *box, args []string) {
 			"dev.gvisor.spec.mount.scratch.source":  scratch,
 			"dev.gvisor.spec.mount.scratch.type":    "tmpfs",
 			"dev.gvisor.spec.mount.scratch.share":   "container",
-			"dev.gvisor.spec.mount.scratch.options": "rw,size=512m,mode=0700",
+			"dev.gvisor.spec.mount.scratch.options": "rw,size=" + size + ",mode=0700",
 		},
 	}
 	raw, err := json.Marshal(config)

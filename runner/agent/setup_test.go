@@ -159,7 +159,7 @@ func TestFiles(t *testing.T) {
 		if err := b.Diff(t.Context(), agent.DiffRequest{Overlay: 1, MaxBytes: 1, MaxEntries: 1}, io.Discard); err == nil {
 			t.Error("a diff of no overlay")
 		}
-		full := agent.Command{Argv: []string{"sh", "-c", "head -c 600000000 /dev/zero > /tmp/big"}, Dir: "/", UID: sandbox.JobUID}
+		full := agent.Command{Argv: []string{"sh", "-c", "head -c 100000000 /dev/zero > /tmp/big"}, Dir: "/", UID: sandbox.JobUID}
 		if got := run(t, b.Client, full, nil); got.Code == 0 || !strings.Contains(got.stderr, "No space left on device") {
 			t.Errorf("%+v", got)
 		}

@@ -58,7 +58,7 @@ func (o *output) Read(p []byte) (int, error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		o.late = true
+		o.late, o.left = true, o.pending()
 		return o.readLeft(p)
 	case errors.Is(err, syscall.EIO):
 		return n, io.EOF // a terminal whose last user has left
@@ -66,24 +66,30 @@ func (o *output) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// pending is how many bytes are in the pipe.
+func (o *output) pending() (n int) {
+	_ = control(o.f, func(fd int) (err error) { // nothing is as good as unknown
+		n, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
+		return err
+	})
+	return n
+}
+
 // readLeft reads what was in the pipe when time was over, and no more: an orphan
 // may write for ever.
 func (o *output) readLeft(p []byte) (n int, err error) {
-	cerr := control(o.f, func(fd int) error {
-		if o.left == 0 {
-			if o.left, err = unix.IoctlGetInt(fd, unix.TIOCINQ); err != nil || o.left == 0 {
-				return io.EOF
-			}
-		}
+	if o.left == 0 {
+		return 0, io.EOF
+	}
+	err = control(o.f, func(fd int) (err error) {
 		n, err = syscall.Read(fd, p[:min(len(p), o.left)])
 		return err
 	})
-	if o.left -= max(n, 0); o.left == 0 && cerr == nil {
-		cerr = io.EOF
+	if n <= 0 || err != nil {
+		o.left = 0
+		return 0, io.EOF
 	}
-	if n <= 0 || cerr != nil {
-		return max(n, 0), io.EOF
-	}
+	o.left -= n
 	return n, nil
 }
 

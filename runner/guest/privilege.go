@@ -14,6 +14,8 @@ import (
 // lastCap is above every capability of any kernel so far.
 const lastCap = 63
 
+const allCaps = 1<<64 - 1
+
 // afterSetup are the capabilities that the agent keeps once the job's view is
 // arranged: to start commands as other users, to end them, and to handle files
 // of any owner.
@@ -52,11 +54,7 @@ func hide() error {
 			return fmt.Errorf("drop capability %d from the bounding set: %w", c, err)
 		}
 	}
-	_, permitted, err := capGet()
-	if err != nil {
-		return err
-	}
-	return capLimit(permitted)
+	return capLimit(allCaps)
 }
 
 // takeUID changes to the agent's uid and keeps the capabilities.
@@ -77,34 +75,22 @@ func takeUID() error {
 	if err := syscall.Setresuid(id, id, id); err != nil {
 		return fmt.Errorf("take uid %d: %w", id, err)
 	}
-	return nil
+	return capLimit(allCaps) // leaving uid 0 has made none of them effective
 }
 
-// capGet returns the effective and the permitted set.
-func capGet() (effective, permitted uint64, err error) {
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &data[0]); err != nil {
-		return 0, 0, fmt.Errorf("read capabilities: %w", err)
-	}
-	effective = uint64(data[1].Effective)<<32 | uint64(data[0].Effective)
-	permitted = uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted)
-	return effective, permitted, nil
-}
-
-// capLimit gives up, for good, every capability outside keep.
+// capLimit makes the permitted capabilities in keep effective and gives up all
+// others, for good. None can be inherited afterwards.
 func capLimit(keep uint64) error {
-	_, permitted, err := capGet()
-	if err != nil {
-		return err
-	}
-	keep &= permitted
 	hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	data := &[2]unix.CapUserData{
-		{Effective: uint32(keep), Permitted: uint32(keep)},
-		{Effective: uint32(keep >> 32), Permitted: uint32(keep >> 32)},
+	var data [2]unix.CapUserData
+	if err := unix.Capget(hdr, &data[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
 	}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data)), 0)
+	for i := range data {
+		have := data[i].Permitted & uint32(keep>>(32*i))
+		data[i] = unix.CapUserData{Effective: have, Permitted: have}
+	}
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(&data)), 0)
 	if errno != 0 {
 		return fmt.Errorf("give up capabilities: %w", errno)
 	}

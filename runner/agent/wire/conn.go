@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
+	"syscall"
 
 	"github.com/quavon/quavon/runner/agent/agentpb"
 )
@@ -53,7 +55,7 @@ func New(rw io.ReadWriteCloser, cfg Config) *Conn {
 		c.nextID = 2
 	}
 	// Its own goroutine: whoever sends may hold locks that fail takes.
-	c.out.w, c.out.failed = rw, func(err error) { go c.fail(err) }
+	c.out.w, c.out.failed = rw, func(err error) { go c.fail(ending(err)) }
 	hello := &agentpb.Hello{Version: cfg.Version, Build: cfg.Build}
 	// A failure is the connection's and shows up in Serve.
 	_ = c.out.post(&agentpb.Frame{Body: &agentpb.Frame_Hello{Hello: hello}})
@@ -69,14 +71,24 @@ func (c *Conn) Serve() error {
 		if err == nil {
 			err = c.receive(body)
 		}
-		if errors.Is(err, io.EOF) {
-			err = ErrPeerGone
-		}
 		if err != nil {
-			c.fail(err)
+			c.fail(ending(err))
 			return c.Err()
 		}
 	}
+}
+
+// ending gives an end of the byte stream one name, however it was noticed.
+func ending(err error) error {
+	for _, gone := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, gone) {
+			return ErrPeerGone
+		}
+	}
+	if errors.Is(err, os.ErrClosed) {
+		return ErrClosed
+	}
+	return err
 }
 
 // Handshake waits for the peer's hello.
