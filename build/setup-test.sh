@@ -7,6 +7,7 @@ packages=(
 	gcc libc6-dev       # the race detector, and the small C programs of the tests
 	git                 # patches are checked with git apply
 	uidmap              # newuidmap, for the tests that run rootless
+	qemu-system-x86 busybox-static cpio e2fsprogs # a machine with cgroup v2, emulated
 	procps iproute2     # ps and ss: the host's lists before and after
 	nodejs npm python3 python3-venv # toolchains the compatibility projects run on
 )

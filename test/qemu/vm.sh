@@ -60,7 +60,7 @@ cat >"$tree/init" <<'INIT'
 # A root on tmpfs, because pivot_root refuses the initial one.
 export PATH=/usr/sbin:/usr/bin
 if [ ! -e /switched ]; then
-  mount -t tmpfs -o size=90% tmpfs /new
+  mount -t tmpfs -o mode=755,size=90% tmpfs /new
   for d in /bin /sbin /lib /lib64 /usr /etc /t /modules /var /root /init; do cp -a "$d" /new/; done
   mkdir /new/proc /new/sys /new/dev /new/tmp /new/run; : >/new/switched; chmod 1777 /new/tmp
   exec switch_root /new /init
@@ -72,6 +72,7 @@ for c in cpu memory pids; do echo "+$c" >/sys/fs/cgroup/cgroup.subtree_control; 
 for m in /modules/*.ko*; do insmod "$m" 2>/dev/null; done
 ip link set lo up
 truncate -s 2G /disk; mkfs.ext4 -q /disk; mount -o loop /disk /var/lib
+echo; echo "machine: start"
 cd /t && sh ./.command </dev/null
 echo "machine: exit $?"
 poweroff -f
@@ -82,6 +83,7 @@ chmod 755 "$tree/init"
 # The command's output is all that reaches our stdout.
 timeout --foreground "$limit" qemu-system-x86_64 -M pc,accel=tcg -cpu max -smp 2 -m 5G -nographic -no-reboot \
   -nodefaults -serial stdio -kernel "$kernel"/boot/vmlinuz-* -initrd "$tree.cpio" \
-  -append 'console=ttyS0 quiet panic=-1 rdinit=/init' </dev/null | tr -d '\r' | tee "$tree.log" | grep -v '^machine: exit ' || true
+  -append 'console=ttyS0 quiet panic=-1 rdinit=/init' </dev/null | tr -d '\r' | tee "$tree.log" |
+  sed -un '/^machine: start$/,/^machine: exit /{/^machine: /!p}' || true
 code=$(sed -n 's/^machine: exit \([0-9]*\)$/\1/p' "$tree.log")
 exit "${code:-3}"
