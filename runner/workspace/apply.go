@@ -11,6 +11,8 @@ import (
 	"path"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // oldDir is the part of the stage that keeps what is replaced.
@@ -38,18 +40,24 @@ func (p *plan) apply(ctx context.Context) error {
 	return errors.Join(err, s.root.RemoveAll(s.name))
 }
 
-// prepare brings all content to the stage.
+// prepare brings all content to the stage, several files at a time: file
+// systems put what waits for the disk together.
 func (p *plan) prepare(ctx context.Context, s *stage) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
 	for i, m := range p.makes {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		if m.Mode == ModeDir {
 			continue
 		}
-		if err := s.prepare(i, m, ownerOf(m.was, p.host.self)); err != nil {
-			return wrap(m.Path, err)
-		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return wrap(m.Path, s.prepare(i, m, ownerOf(m.was, p.host.self)))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	return s.root.Mkdir(s.name+"/"+oldDir, 0o700)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -30,7 +31,8 @@ const (
 // text as hunks, everything else as git's binary form. Directories alone are
 // nothing to git. Old content is read from the base; when that is no longer
 // what the job was given, nothing can be said and the error names the paths.
-// The list tells what was left out because git refuses it.
+// Paths are relative to the top of the repository that the base lies in, as in
+// all git patches. The list tells what was left out because git refuses it.
 func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
 	if !d.Content {
 		return nil, errNoContent
@@ -45,7 +47,9 @@ func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
 		return skipped, err
 	}
 	out := bufio.NewWriterSize(&limitedWriter{w, maxPatch}, 64<<10)
+	prefix := repoPrefix(b.Dir)
 	for _, c := range changes {
+		c.path = prefix + c.path
 		if ctx.Err() != nil {
 			return skipped, context.Cause(ctx)
 		}
@@ -58,6 +62,22 @@ func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
 			"check that there is room and the file can be written, or take the files themselves with --collect GLOB")
 	}
 	return skipped, nil
+}
+
+// repoPrefix is the path of a directory in its git repository, "" when it is the
+// top of one or in none. Git takes a patch's paths from the top, and silently
+// leaves out what is outside of the directory it is run in.
+func repoPrefix(dir string) string {
+	for top, rest := dir, ""; ; {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			return rest
+		}
+		up := filepath.Dir(top)
+		if up == top {
+			return ""
+		}
+		top, rest = up, filepath.Base(top)+"/"+rest
+	}
 }
 
 // PatchFile writes the patch to a file that is there complete or not at all. A

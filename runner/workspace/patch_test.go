@@ -134,6 +134,27 @@ func TestPatchLeavesGitsOwnDataOut(t *testing.T) {
 	}
 }
 
+// Git takes paths from the repository's top, wherever it is run.
+func TestPatchOfADirectoryInARepository(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "mkdir sub; echo a >sub/f; printf '\\0' >sub/b; git init -q ..")
+	j.do("echo b >sub/f; printf '\\0\\1' >sub/b")
+	var patch bytes.Buffer
+	_, err := j.diff().Patch(context.Background(), &patch, j.base())
+	must(t, err)
+	for _, dir := range []string{j.host, filepath.Dir(j.host)} {
+		cmd := exec.Command("git", "apply")
+		cmd.Dir, cmd.Stdin = dir, bytes.NewReader(patch.Bytes())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s\n%s", out, patch.String())
+		}
+		if d := cmp.Diff(tree(t, j.view, false), tree(t, j.host, false)); d != "" {
+			t.Error(dir, d)
+		}
+		sh(t, j.host, "echo a >sub/f; printf '\\0' >sub/b")
+	}
+}
+
 func TestPatchFile(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "echo a >f")
