@@ -92,7 +92,7 @@ func (c *content) same(buf []byte) (zero bool, n int) {
 	if !c.holes {
 		return false, len(buf)
 	}
-	if c.w.pieces >= maxPieces {
+	if c.w.pieces+len(c.extents) >= maxPieces {
 		return isZero(buf), len(buf)
 	}
 	zero = isZero(buf[:BlockSize])
@@ -109,7 +109,9 @@ func (c *content) keep(p []byte) error {
 	if err != nil {
 		return err
 	}
-	copy(to, p)
+	if &to[0] != &p[0] {
+		copy(to, p)
+	}
 	return out.commit(len(p)>>blockBits, c.add)
 }
 

@@ -93,7 +93,7 @@ func (f *finisher) claim(i *flatten.Inode) error {
 	if i.Size == 0 {
 		i.Data = 0
 	}
-	if ^i.Data >= int64(len(f.maps)) || i.Data+blocksOf(i.Size) > f.out.next() {
+	if ^i.Data >= int64(len(f.maps)) || i.Data > 0 && i.Data+blocksOf(i.Size) > f.out.next() {
 		return errors.New("a file's content was never stored")
 	}
 	for _, e := range f.extents(i.Data, i.Size) {

@@ -126,7 +126,7 @@ func (f *finisher) treeInode(b []byte, id flatten.ID, i *flatten.Inode, a *attrs
 	}
 	if len(a.block) > 0 {
 		s.attrBlock, f.attrBlocks = f.attrBlocks[0], f.attrBlocks[1:]
-		s.blocks++
+		s.blocks += 1 + a.bigBlocks()
 	}
 	putInode(b, &s)
 	if len(a.body) > 0 {
@@ -163,7 +163,7 @@ func (f *finisher) bigValues(t *tables, owner uint32, n int) error {
 		// for its version.
 		le.PutUint32(b[0x08:], v.hash)
 		le.PutUint32(b[0x24:], 1)
-		num := owner + 1 + uint32(k)
+		num := f.valueInode(owner) + uint32(k)
 		f.seal(b[:], num)
 		if err := t.put(num, b[:]); err != nil {
 			return err

@@ -30,8 +30,8 @@ const (
 type finisher struct {
 	*Writer
 	tree *flatten.Tree
-	// last inode number in use.
-	last uint32
+	// first inode number of the tree but for its root, and the last.
+	first, last uint32
 	// addLost adds lost+found, which e2fsck wants, to a tree without one.
 	addLost bool
 	// Blocks and inodes of extended attributes, in order of their owners.
@@ -59,6 +59,7 @@ func (f *finisher) number() error {
 	if f.addLost {
 		f.last++
 	}
+	f.first = f.last + 1
 	return f.each(func(id flatten.ID, i *flatten.Inode) error {
 		if err := checkInode(f.tree, id, i); err != nil {
 			return &EntryError{treePath(f.tree, id), err}

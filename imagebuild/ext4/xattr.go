@@ -139,14 +139,34 @@ func (a *attrs) countBig() int {
 	return n
 }
 
-// number gives the inodes of big values the numbers behind their owner's.
-func (a *attrs) number(owner uint32) {
-	for i := range a.block {
-		if a.block[i].big {
-			owner++
-			a.block[i].num = owner
+// bigBlocks are the blocks of big values, which count for their owner too.
+func (a *attrs) bigBlocks() int64 {
+	var n int64
+	for _, x := range a.block {
+		if x.big {
+			n += blocksOf(int64(len(x.value)))
 		}
 	}
+	return n
+}
+
+// number gives the inodes of big values numbers from next.
+func (a *attrs) number(next uint32) {
+	for i := range a.block {
+		if a.block[i].big {
+			a.block[i].num = next
+			next++
+		}
+	}
+}
+
+// valueInode is the number of an inode's first big value: behind its own, but
+// the root's is reserved, so behind those.
+func (f *finisher) valueInode(owner uint32) uint32 {
+	if owner == rootInode {
+		return f.first
+	}
+	return owner + 1
 }
 
 // writeAttrs writes an inode's attribute block and big values.
@@ -155,7 +175,7 @@ func (f *finisher) writeAttrs(id flatten.ID, owner uint32) error {
 	if err != nil || len(a.block) == 0 {
 		return err
 	}
-	a.number(owner)
+	a.number(f.valueInode(owner))
 	for _, x := range a.block {
 		if !x.big {
 			continue
