@@ -32,8 +32,10 @@ func (j *run) canCollect() bool {
 }
 
 // collect hands back files and changes, once nothing of the job runs any more.
-func (j *run) collect(ctx context.Context) error {
-	err := j.client.KillAll(ctx, j.grace())
+func (j *run) collect(parent context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(parent, collectTimeout, errSilent)
+	defer cancel()
+	err := j.killAll(ctx)
 	if err == nil {
 		err = j.files(ctx)
 	}
@@ -45,14 +47,11 @@ func (j *run) collect(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		j.endFor(context.Cause(ctx))
+	case parent.Err() != nil:
+		j.endFor(context.Cause(parent))
 		return nil
 	}
-	if gone := j.goneWhileCollecting(err); gone != nil {
-		return gone
-	}
-	return nil
+	return j.goneWhileCollecting(err)
 }
 
 // goneWhileCollecting tells a sandbox that ended from a request that failed.

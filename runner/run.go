@@ -55,6 +55,8 @@ func (j *run) connect(ctx context.Context) (err error) {
 // setup arranges the job's view and, at the same time, reads the limits back:
 // no step starts under limits that don't hold.
 func (j *run) setup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, setupTimeout, errSilent)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return j.client.Setup(ctx, j.view()) })
 	group.Go(func() error {

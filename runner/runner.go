@@ -35,8 +35,14 @@ type Runner struct {
 // DefaultGrace is how long a job has to end after SIGTERM.
 const DefaultGrace = 2 * time.Second
 
-// stopTimeout bounds the removal of a sandbox, which nothing can cancel.
-const stopTimeout = 30 * time.Second
+// An agent that stops answering must not hold a job forever. Steps have the
+// job's wall clock.
+const (
+	setupTimeout   = 30 * time.Second
+	collectTimeout = 15 * time.Minute
+	// stopTimeout bounds the removal of a sandbox, which nothing can cancel.
+	stopTimeout = 30 * time.Second
+)
 
 // Streams is where a job's bytes come from and go to. All fields may be nil.
 type Streams struct {
@@ -150,5 +156,6 @@ var (
 	errWall        = errors.New("the job ran longer than its wall clock allows")
 	errStepTimeout = errors.New("the step ran longer than its timeout")
 	errSandboxGone = errors.New("the sandbox has ended")
+	errSilent      = errors.New("the agent does not answer")
 	errReader      = errors.New("nobody reads the job's output any more")
 )

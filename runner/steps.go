@@ -31,7 +31,7 @@ func (j *run) steps(parent context.Context) error {
 	j.capOutput(cancel)
 	for i := range j.spec.Steps {
 		if i > 0 {
-			if err := j.client.KillAll(ctx, j.grace()); err != nil {
+			if err := j.killAll(ctx); err != nil {
 				return j.interrupted(ctx, err)
 			}
 		}
@@ -142,12 +142,19 @@ func wait(life context.Context, p *agent.Process) (agent.Exit, error) {
 	}
 }
 
+// killAll ends what a step has left running.
+func (j *run) killAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, j.grace()+slack, errSilent)
+	defer cancel()
+	return j.client.KillAll(ctx, j.grace())
+}
+
 // kill ends what the job runs: TERM, a grace, KILL, as the agent does it. When
 // that takes longer than it should, or the operator is in a hurry, the command is
 // given up and the sandbox stopped instead.
 func (j *run) kill(life context.Context, giveUp context.CancelCauseFunc) {
-	ctx, cancel := context.WithTimeoutCause(life, j.grace()+slack, errSandboxGone)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(life)
+	defer cancel(nil)
 	go func() {
 		select {
 		case <-j.streams.Hurry:
@@ -155,7 +162,7 @@ func (j *run) kill(life context.Context, giveUp context.CancelCauseFunc) {
 		case <-ctx.Done():
 		}
 	}()
-	if err := j.client.KillAll(ctx, j.grace()); err != nil {
+	if err := j.killAll(ctx); err != nil {
 		giveUp(err)
 	}
 }
