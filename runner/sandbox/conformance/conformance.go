@@ -7,10 +7,16 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -74,9 +80,38 @@ func (f Factory) front(env string) error {
 	if _, err := client.Exec(ctx, command("sleep", "1000"), agent.Stdio{}); err != nil {
 		return err
 	}
+	if err := holdPipes(); err != nil {
+		return err
+	}
 	fmt.Println("running")
 	time.Sleep(time.Hour)
-	return fmt.Errorf("nobody killed this front end")
+	return errors.New("nobody killed this front end")
+}
+
+// holdTime is how long the front end's pipes outlive it.
+const holdTime = 8 * time.Second
+
+// holdPipes starts a process that keeps this one's pipes open: a sandbox must die
+// with its front end, not only with the agent's stream.
+func holdPipes() error {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	c := exec.Command("sleep", strconv.Itoa(int(holdTime.Seconds())))
+	for _, e := range fds {
+		n, err := strconv.Atoi(e.Name())
+		link, _ := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil || n < 3 || !strings.HasPrefix(link, "pipe:") {
+			continue
+		}
+		dup, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return err
+		}
+		c.ExtraFiles = append(c.ExtraFiles, os.NewFile(uintptr(dup), link))
+	}
+	return c.Start()
 }
 
 func command(argv ...string) agent.Command {
@@ -114,6 +149,7 @@ func Run(t *testing.T, f Factory) {
 		{"start fails", testStartFails},
 		{"same id", testSameID},
 		{"front end killed", testFrontKilled},
+		{"front end killed while starting", testFrontKilledStarting},
 		{"reap spares the living", testReapSpares},
 		{"descriptors", testDescriptors},
 	} {

@@ -60,7 +60,7 @@ func newSuite(t *testing.T, f Factory) *suite {
 // nothingLeft compares the host with how it was.
 func (s *suite) nothingLeft(t *testing.T) {
 	t.Helper()
-	if d := s.lister.Settle(t.Context(), s.before, 5*time.Second); d != nil {
+	if d := s.lister.Settle(t.Context(), s.before, holdTime+5*time.Second); d != nil {
 		t.Errorf("the host is not as it was:")
 		for _, line := range d {
 			t.Error(line)
