@@ -17,8 +17,6 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 )
 
-// ID must be a valid job id: it becomes a directory name.
-
 // Group is the control group of one sandbox.
 type Group struct {
 	h  *Host
