@@ -34,8 +34,11 @@ func (h *handback) close() {
 func (h *handback) changed() map[string]func(*workspace.Diff) {
 	want := map[string]func(*workspace.Diff){}
 	for _, m := range h.spec.Mounts {
-		isWorkspace := m.Target == job.WorkspaceDir
-		if m.Mode != job.MountOverlay || (isWorkspace && h.spec.Changes != job.ChangesContent) || (!isWorkspace && h.o.CacheMode != "keep") {
+		wanted := h.o.CacheMode == "keep"
+		if m.Target == job.WorkspaceDir {
+			wanted = h.spec.Changes == job.ChangesContent
+		}
+		if m.Mode != job.MountOverlay || !wanted {
 			continue
 		}
 		want[m.Target] = func(d *workspace.Diff) { h.diffs[m.Target] = d }

@@ -19,11 +19,11 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 )
 
-// Main runs the command line of this process and returns its exit code.
-func Main() int {
-	ctx, hurry := interrupt.Notify(context.Background())
-	p := &program{IO: iostreams.System(), Hurry: hurry, LookupEnv: os.LookupEnv}
-	return int(p.run(ctx, os.Args[1:]))
+// Main runs a command line, such as os.Args, and returns the process's exit code.
+func Main(ctx context.Context, args []string, in, out, errOut *os.File) int {
+	ctx, hurry := interrupt.Notify(ctx)
+	p := &program{IO: iostreams.System(in, out, errOut), Hurry: hurry, LookupEnv: os.LookupEnv}
+	return int(p.run(ctx, args[1:]))
 }
 
 // program is what every verb gets from its surroundings.
@@ -130,7 +130,7 @@ func (p *program) report(err error) {
 		hint = fmt.Sprintf("%s --help shows the usage", usage.cmd.CommandPath())
 	}
 	if p.logFormat == "json" {
-		p.Log.Error(err.Error(), "hint", hint, "code", fault.Code(err))
+		p.Log.Error("failed", "error", err.Error(), "hint", hint, "code", fault.Code(err))
 		return
 	}
 	p.say(err.Error(), hint)

@@ -83,7 +83,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Patch, "patch", "", `write the job's changes as a git patch to this file; "-" is stdout`)
 	f.StringArrayVar(&o.Collect, "collect", nil, "hand back files of the workspace that match this pattern (repeatable); needs --out")
 	f.StringVar(&o.Out, "out", "", "directory for what --collect finds")
-	f.StringArrayVar(&o.Caches, "cache", nil, "DIR[:PATH] to show writable, and keep after a success; PATH is /cache by default (repeatable)")
+	f.StringArrayVar(&o.Caches, "cache", nil, "DIR[:PATH] to show writable, kept after a success; PATH is /cache by default (repeatable)")
 	f.StringVar(&o.CacheMode, "cache-mode", "keep", "keep what a successful job changed in its caches, or ro to drop it")
 	f.StringArrayVar(&o.ReadOnly, "ro", nil, "DIR[:PATH] to show read-only, such as tools outside of /usr (repeatable)")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "KEY=VALUE for the job, or KEY to pass yours on (repeatable)")

@@ -12,15 +12,14 @@ import (
 // verdict tells a person why the job ended, when it didn't end by itself, and
 // returns the exit code that says the same.
 func (o *runOptions) verdict(ctx context.Context, res job.Result) error {
-	if res.Reason != job.ReasonNone {
+	limits := strings.Join(res.LimitsHit, ", ")
+	switch {
+	case res.Reason != job.ReasonNone:
 		o.say(fmt.Sprintf("%s: %s", res.Reason, res.Message), o.hintFor(res.Reason))
-	} else {
-		if res.Message != "" {
-			o.say(res.Message, "")
-		}
-		if len(res.LimitsHit) > 0 && res.Exit != 0 {
-			o.say("the job reached "+strings.Join(res.LimitsHit, ", ")+", which may be why it failed", o.hintFor(job.Reason(res.LimitsHit[0])))
-		}
+	case res.Message != "":
+		o.say(res.Message, "")
+	case limits != "" && res.Exit != 0:
+		o.say("the job reached "+limits+", which may be why it failed", o.hintFor(job.Reason(res.LimitsHit[0])))
 	}
 	if code := exitCodeFor(ctx, res); code != exitOK {
 		return &exitError{Code: code}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"quavon": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"quavon": func() {
+		os.Exit(Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}})
 }
 
 // TestScripts runs testdata/script against the real command, most of it in real
@@ -94,7 +97,7 @@ func TestScriptsRootless(t *testing.T) {
 	}
 	t.Parallel()
 	const nobody = 65534
-	dir, err := os.MkdirTemp(rootlessBase(t), "rootless-")
+	dir, err := os.MkdirTemp(rootlessBase(t), "rootless-") //nolint:usetesting // nobody has to reach it
 	if err != nil {
 		t.Fatal(err)
 	}

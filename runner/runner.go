@@ -102,7 +102,7 @@ func (j *run) inside(ctx context.Context) error {
 	if err := j.phase("connect", func() error { return j.connect(ctx) }); err != nil {
 		return j.startFailed(ctx, err)
 	}
-	defer j.client.Close() //nolint:errcheck // the sandbox is stopped next
+	defer j.client.Close() // the sandbox is stopped next
 	if err := j.phase("setup", func() error { return j.setup(ctx) }); err != nil {
 		return j.startFailed(ctx, err)
 	}
@@ -120,7 +120,7 @@ func (j *run) inside(ctx context.Context) error {
 func (j *run) startFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		j.end(job.ReasonCancelled, context.Cause(ctx).Error())
-		return nil
+		return nil //nolint:nilerr // the error only follows from the cancellation
 	}
 	end, _ := j.ended()
 	if isLimit(end.Reason) {

@@ -47,7 +47,7 @@ func (j *run) steps(parent context.Context) error {
 func (j *run) interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		j.endFor(context.Cause(ctx))
-		return nil
+		return nil //nolint:nilerr // the error only follows from the cancellation
 	}
 	return j.lost(err)
 }

@@ -2,9 +2,10 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/quavon/quavon/commands"
 )
 
-func main() { os.Exit(commands.Main()) }
+func main() { os.Exit(commands.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr)) }

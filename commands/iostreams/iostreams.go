@@ -21,18 +21,9 @@ type Streams struct {
 	env             func(string) string
 }
 
-// System returns the process's own streams.
-func System() *Streams {
-	return &Streams{
-		In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr,
-		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
-		env: os.Getenv,
-	}
-}
-
-// New returns streams that are no terminals, for tests.
-func New(in io.Reader, out, errOut io.Writer, env func(string) string) *Streams {
-	return &Streams{In: in, Out: out, ErrOut: errOut, env: env}
+// System returns streams on a process's own files.
+func System(in, out, errOut *os.File) *Streams {
+	return &Streams{In: in, Out: out, ErrOut: errOut, in: in, out: out, errOut: errOut, env: os.Getenv}
 }
 
 // InIsTerminal says whether input is typed by a person.

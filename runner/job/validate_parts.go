@@ -94,7 +94,8 @@ func (st Step) validate(field string) error {
 		total += len(a) + 1
 	}
 	if total > maxArgBytes {
-		return reject(field, fmt.Sprintf("has %d bytes of arguments and environment, more than %d", total, maxArgBytes), "pass long data in a file or on stdin")
+		return reject(field, fmt.Sprintf("has %d bytes of arguments and environment, more than %d", total, maxArgBytes),
+			"pass long data in a file or on stdin")
 	}
 	for _, e := range st.Env {
 		if k, _, ok := strings.Cut(e, "="); !ok || k == "" {
@@ -125,7 +126,8 @@ func (l Limits) validate() error {
 		{"wall", int64(l.Wall), 1},
 	} {
 		if v.got != 0 && v.got < v.min {
-			return reject("limits."+v.name, fmt.Sprintf("%d is too small", v.got), fmt.Sprintf("use at least %d, or leave the limit out", v.min))
+			return reject("limits."+v.name, fmt.Sprintf("%d is too small", v.got),
+				fmt.Sprintf("use at least %d, or leave the limit out", v.min))
 		}
 	}
 	if math.IsNaN(l.CPUs) || l.CPUs < 0 || l.CPUs > 4096 || (l.CPUs > 0 && l.CPUs < 0.01) {

@@ -22,12 +22,12 @@ func build(store, dir string, spec treeSpec) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // gone after the rename; else prune removes it
+	defer os.RemoveAll(tmp) // gone after the rename; else prune removes it
 	lock, err := lockTree(tmp)
 	if err != nil {
 		return err
 	}
-	defer lock.Close() //nolint:errcheck // a lock, nothing to flush
+	defer lock.Close() // a lock, nothing to flush
 	if err := fill(tmp, spec); err != nil {
 		return err
 	}

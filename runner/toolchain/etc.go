@@ -97,7 +97,7 @@ func walk(dirfd int, name, rel string, found *[]entry) error {
 		return err
 	}
 	dir := os.NewFile(uintptr(fd), rel)
-	defer dir.Close() //nolint:errcheck // only read
+	defer dir.Close() // only read
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return err

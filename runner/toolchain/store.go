@@ -89,7 +89,7 @@ func discard(store, name string) {
 	if err != nil {
 		return
 	}
-	defer f.Close() //nolint:errcheck // a lock, nothing to flush
+	defer f.Close() // a lock, nothing to flush
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}

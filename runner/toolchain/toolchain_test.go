@@ -156,7 +156,7 @@ func TestBuildersAtOnceAgree(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			defer tree.Close() //nolint:errcheck // a lock
+			defer tree.Close() // a lock
 			dirs[i] = tree.Dir
 			if _, err := os.Stat(filepath.Join(tree.Dir, "etc/passwd")); err != nil {
 				t.Error(err)
@@ -258,7 +258,7 @@ func TestRealHost(t *testing.T) {
 // asNobody runs one test of this binary again without root's rights.
 func asNobody(t *testing.T, run string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "quavon-nobody-")
+	dir, err := os.MkdirTemp("", "quavon-nobody-") //nolint:usetesting // nobody has to reach it
 	if err != nil {
 		t.Fatal(err)
 	}
