@@ -69,8 +69,9 @@ fuzz: ## run every fuzz target for FUZZTIME=10m (FUZZ=regexp for some)
 	@GO=$(GO) build/fuzz.sh $(FUZZTIME) '$(or $(FUZZ),.)'
 
 .PHONY: compat
-compat: all ## run six public projects' tests outside and inside a sandbox
-	@QUAVON_COMPAT_CACHE=$(CACHE)/compat $(GO) test -tags compat -count=1 -v -timeout 3h ./test/compat
+compat: all ## run six public projects' tests outside and inside a sandbox (ONLY=name, KEEP=dir)
+	@QUAVON_COMPAT_CACHE=$(CACHE)/compat $(GO) test -tags compat -count=1 -v -timeout 3h ./test/compat \
+		-run "Projects/$(ONLY)" -report "$(CURDIR)/docs/compatibility.md" $(if $(KEEP),-keep "$(KEEP)")
 
 .PHONY: generate
 generate: ## generate committed code anew, with pinned generators

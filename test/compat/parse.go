@@ -1,0 +1,104 @@
+package compat
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// results is how each test ended: pass, fail, skip, or pytest's xskip (failed as
+// expected) and xpass. A name that comes more than once has several, in order.
+type results map[string][]string
+
+// parse reads what the project's tests printed.
+func parse(kind ecosystem, r io.Reader) (results, error) {
+	line := parseLine
+	if kind == golang {
+		line = parseGoEvent
+	}
+	got := results{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		if test, result, ok := line(lines.Text()); ok {
+			got[test] = append(got[test], result)
+		}
+	}
+	for _, ends := range got {
+		slices.Sort(ends) // tests of one name may end in any order
+	}
+	if len(got) == 0 && lines.Err() == nil {
+		return nil, fmt.Errorf("no %s test reported anything", kind)
+	}
+	return got, lines.Err()
+}
+
+// parseLine takes a line of our reporters: compat {"test": …, "result": …}.
+func parseLine(line string) (test, result string, ok bool) {
+	text, ok := strings.CutPrefix(line, "compat ")
+	if !ok {
+		return "", "", false
+	}
+	var e struct{ Test, Result string }
+	if json.Unmarshal([]byte(text), &e) != nil {
+		return "", "", false
+	}
+	return e.Test, e.Result, true
+}
+
+// parseGoEvent takes a line of `go test -json`; a package's own end counts too.
+func parseGoEvent(line string) (test, result string, ok bool) {
+	var e struct{ Action, Package, Test string }
+	if json.Unmarshal([]byte(line), &e) != nil {
+		return "", "", false
+	}
+	switch e.Action {
+	case "pass", "fail", "skip":
+		return strings.TrimSpace(e.Package + " " + e.Test), e.Action, true
+	}
+	return "", "", false
+}
+
+// count returns how many ends there are of each kind.
+func (r results) count() map[string]int {
+	n := map[string]int{}
+	for _, ends := range r {
+		for _, end := range ends {
+			n[end]++
+		}
+	}
+	return n
+}
+
+// total is the number of ends.
+func (r results) total() int {
+	n := 0
+	for _, ends := range r {
+		n += len(ends)
+	}
+	return n
+}
+
+// differences has a line for every test that did not end alike, sorted.
+func differences(outside, inside results) []string {
+	var diff []string
+	all := maps.Clone(outside)
+	maps.Copy(all, inside)
+	for _, test := range slices.Sorted(maps.Keys(all)) {
+		if out, in := outside[test], inside[test]; !slices.Equal(out, in) {
+			diff = append(diff, fmt.Sprintf("%s: outside %s, inside %s", test, ends(out), ends(in)))
+		}
+	}
+	return diff
+}
+
+func ends(e []string) string {
+	if len(e) == 0 {
+		return "not run"
+	}
+	return strings.Join(e, "+")
+}

@@ -1,0 +1,90 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// jobUID is what a job runs as in a sandbox, so also what it runs as outside.
+const jobUID = 60000
+
+// environment is all that a project's tests get, on both sides, besides HOME.
+var environment = []string{
+	"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin",
+	"LANG=C.UTF-8",
+	"CI=true",
+	"GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-mod=vendor",
+	"NO_COLOR=1",
+}
+
+// outcome is one run of a project's tests.
+type outcome struct {
+	Tests results
+	Took  time.Duration
+	// Output is the file that holds stdout and stderr, for whoever looks into a difference.
+	Output string
+}
+
+// outside runs the tests on the host, from a copy, as an unprivileged user.
+func (p *project) outside(ctx context.Context, workspace, scratch string) (*outcome, error) {
+	dir, home, tmp := filepath.Join(scratch, "ws"), filepath.Join(scratch, "home"), filepath.Join(scratch, "tmp")
+	if _, err := command(ctx, scratch, "cp", "-r", "--preserve=mode,timestamps,links", workspace, dir); err != nil {
+		return nil, err
+	}
+	for _, d := range []string{home, tmp} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", p.Run)
+	cmd.Dir = dir
+	cmd.Env = append(environment, "HOME="+home, "TMPDIR="+tmp)
+	if os.Geteuid() == 0 {
+		if _, err := command(ctx, scratch, "chown", "-R", fmt.Sprintf("%d:%d", jobUID, jobUID), dir, home, tmp); err != nil {
+			return nil, err
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: jobUID, Gid: jobUID}}
+	}
+	return p.measure(cmd, filepath.Join(scratch, "outside.txt"))
+}
+
+// inside runs them by quavon run, on the workspace itself.
+func (p *project) inside(ctx context.Context, quavon, workspace, scratch string) (*outcome, error) {
+	args := []string{"run", "--timeout=2h", "--memory=6GiB", "--pids=4096", "--json=" + filepath.Join(scratch, "result.json")}
+	for _, e := range environment {
+		args = append(args, "--env", e)
+	}
+	cmd := exec.CommandContext(ctx, quavon, append(args, "--", "sh", "-c", p.Run)...)
+	cmd.Dir = workspace
+	return p.measure(cmd, filepath.Join(scratch, "inside.txt"))
+}
+
+// measure runs cmd and reads its results. A failing test is a result like any
+// other, so the exit code says nothing here.
+func (p *project) measure(cmd *exec.Cmd, output string) (*outcome, error) {
+	file, err := os.Create(output)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	start := time.Now()
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		return nil, err
+	}
+	took := time.Since(start)
+	if _, err := file.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	tests, err := parse(p.Kind, file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; see %s", err, output)
+	}
+	return &outcome{tests, took, output}, nil
+}
