@@ -72,6 +72,9 @@ func (e *Entry) write(w *tar.Writer) error {
 	if h.ModTime.IsZero() {
 		h.ModTime = time.Unix(1_000_000_000, 0)
 	}
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		*h = tar.Header{Typeflag: h.Typeflag, Name: e.Name, Format: tar.FormatPAX, PAXRecords: map[string]string{}}
+	}
 	for k, v := range e.Xattrs {
 		h.PAXRecords["SCHILY.xattr."+k] = v
 	}
