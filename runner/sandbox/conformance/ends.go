@@ -124,16 +124,25 @@ func testSameID(t *testing.T, s *suite) {
 	again.stop(t)
 }
 
+// frontCommand is this binary as a front end.
+func (s *suite) frontCommand(c sandbox.Config) (*exec.Cmd, error) {
+	env, err := json.Marshal(front{Dir: s.dir, Config: c})
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envFront+"="+string(env))
+	return cmd, nil
+}
+
 // startFront starts this binary as a front end that runs a sandbox, and returns
 // when it has printed a line.
 func (s *suite) startFront(t *testing.T, c sandbox.Config, until string) *exec.Cmd {
 	t.Helper()
-	env, err := json.Marshal(front{Dir: s.dir, Config: c})
+	cmd, err := s.frontCommand(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envFront+"="+string(env))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

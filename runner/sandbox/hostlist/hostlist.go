@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnvExact makes comparisons exact: set it where nothing else runs, as in CI.
-// Without it only what this process could have left is compared.
+// EnvExact makes comparisons exact: set it where nothing else runs. CI=true does
+// so too. Without them only what this process could have left is compared.
 const EnvExact = "QUAVON_TEST_EXACT"
 
 // Lister takes snapshots.
@@ -39,10 +39,10 @@ type Lister struct {
 // Snapshot is a set of lines like "process 12@3456 /usr/bin/runsc".
 type Snapshot map[string]bool
 
-// New lists dirs too. It is exact when EnvExact says so; programs are the
+// New lists dirs too. It is exact when the environment says so; programs are the
 // executables an orphan of ours could run, words what ours have in their names.
 func New(dirs, programs, words []string) *Lister {
-	return &Lister{Dirs: dirs, Programs: programs, Words: words, Shared: os.Getenv(EnvExact) == ""}
+	return &Lister{Dirs: dirs, Programs: programs, Words: words, Shared: os.Getenv(EnvExact) == "" && os.Getenv("CI") != "true"}
 }
 
 // Take lists the host as it is now. What can't be read, for want of privilege or
@@ -186,9 +186,7 @@ func readProcess(pid int) (process, bool) {
 	return p, true
 }
 
-// processes lists user processes with the namespaces of all their threads.
-// Kernel threads come and go with the kernel's work.
-func (l *Lister) processes(s Snapshot) {
+func userProcesses() map[int]process {
 	all := map[int]process{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -198,6 +196,35 @@ func (l *Lister) processes(s Snapshot) {
 			}
 		}
 	}
+	return all
+}
+
+// Descendants lists the processes that this one has started, at any remove.
+func Descendants() []int {
+	all := userProcesses()
+	var pids []int
+	for pid, p := range all {
+		if pid != os.Getpid() && below(all, p) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// below says whether a process is this one or descends from it.
+func below(all map[int]process, p process) bool {
+	for ok := true; ok; p, ok = all[p.parent] {
+		if p.pid == os.Getpid() {
+			return true
+		}
+	}
+	return false
+}
+
+// processes lists user processes with the namespaces of all their threads.
+// Kernel threads come and go with the kernel's work.
+func (l *Lister) processes(s Snapshot) {
+	all := userProcesses()
 	for pid, p := range all {
 		if l.Shared && !l.related(all, p) {
 			continue
@@ -210,20 +237,10 @@ func (l *Lister) processes(s Snapshot) {
 }
 
 func (l *Lister) related(all map[int]process, p process) bool {
-	for q := p; ; {
-		if q.pid == os.Getpid() {
-			return true
-		}
-		next, ok := all[q.parent]
-		if !ok {
-			break
-		}
-		q = next
+	if below(all, p) {
+		return true
 	}
-	if p.parent != 1 {
-		return false
-	}
-	return slices.ContainsFunc(l.Programs, func(prog string) bool {
+	return p.parent == 1 && slices.ContainsFunc(l.Programs, func(prog string) bool {
 		return strings.TrimSuffix(p.program, " (deleted)") == prog || p.program == "("+filepath.Base(prog)+")"
 	})
 }

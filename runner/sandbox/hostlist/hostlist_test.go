@@ -50,11 +50,19 @@ func TestSettleSees(t *testing.T) {
 		}, want: "+ file " + dir + "/x"},
 		{name: "a thread's namespace", root: true, leave: func(t *testing.T) func() {
 			quit, ready := make(chan struct{}), make(chan error)
-			go func() {
+			var thread func()
+			thread = func() {
 				runtime.LockOSThread()
+				if unix.Gettid() == os.Getpid() { // The main thread would stay.
+					go thread()
+					<-quit
+					runtime.UnlockOSThread()
+					return
+				}
 				ready <- unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
 				<-quit
-			}()
+			}
+			go thread()
 			if err := <-ready; err != nil {
 				t.Fatal(err)
 			}

@@ -51,3 +51,25 @@ func TestConformanceRootless(t *testing.T) {
 		TestConformance(t)
 	}
 }
+
+// stressRuns is how many sandboxes run in a row, and then as many at once.
+const stressRuns = 200
+
+func TestStress(t *testing.T) {
+	f := factory
+	f.Programs = []string{sandboxtest.Runsc(t)}
+	t.Setenv(envRuntime, f.Programs[0])
+	runs := stressRuns
+	if testing.Short() {
+		runs = 40
+	}
+	conformance.Stress(t, f, runs)
+}
+
+func TestStressRootless(t *testing.T) {
+	if sandboxtest.AsUser(t) {
+		f := factory
+		f.Programs = []string{sandboxtest.Runsc(t)}
+		conformance.Stress(t, f, 40)
+	}
+}

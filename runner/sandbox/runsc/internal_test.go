@@ -1,0 +1,146 @@
+package runsc
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// apply looks an id up in a mapping.
+func apply(t *testing.T, maps []syscall.SysProcIDMap, id int) int {
+	t.Helper()
+	for _, m := range maps {
+		if id >= m.ContainerID && id < m.ContainerID+m.Size {
+			return m.HostID + id - m.ContainerID
+		}
+	}
+	t.Errorf("id %d is not mapped", id)
+	return -1
+}
+
+func TestSwapIsAPermutation(t *testing.T) {
+	const last = 1<<32 - 2
+	for _, pair := range [][2]uint32{{0, 60000}, {1000, 60000}, {60000, 60000}, {60001, 60000}, {59999, 60000}, {last, 60000}, {0, last}} {
+		maps := swap(pair[0], pair[1])
+		a, b := int(pair[0]), int(pair[1])
+		for _, id := range []int{0, 1, 999, 1000, 1001, 59999, 60000, 60001, 65534, 1 << 31, last - 1, last} {
+			want := id
+			switch id {
+			case a:
+				want = b
+			case b:
+				want = a
+			}
+			if got := apply(t, maps, id); got != want {
+				t.Errorf("swap(%d, %d) maps %d to %d, want %d", a, b, id, got, want)
+			}
+		}
+		for i, m := range maps {
+			for _, n := range maps[:i] {
+				if m.ContainerID < n.ContainerID+n.Size && n.ContainerID < m.ContainerID+m.Size ||
+					m.HostID < n.HostID+n.Size && n.HostID < m.HostID+m.Size {
+					t.Errorf("swap(%d, %d): %v and %v overlap", a, b, m, n)
+				}
+			}
+		}
+	}
+}
+
+// The kernel must take every such map; five lines are the most there are.
+func TestUserNamespaceTakesSwap(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root maps other ids") // Rootless has no need to.
+	}
+	for _, uid := range []uint32{0, 1000, 60000, 1<<32 - 2} {
+		f, err := newUserNamespace(swap(uid, 60000), swap(uid, 60000))
+		if err != nil {
+			t.Errorf("uid %d: %v", uid, err)
+			continue
+		}
+		if kind, err := unix.IoctlRetInt(int(f.Fd()), unix.NS_GET_NSTYPE); err != nil || kind != unix.CLONE_NEWUSER {
+			t.Errorf("uid %d: not a user namespace: %#x, %v", uid, kind, err)
+		}
+		_ = f.Close()
+	}
+}
+
+// The thread is nobody else's, never the main one, and is gone with its function.
+func TestOnThread(t *testing.T) {
+	hold := make(chan struct{})
+	tids := make(chan int)
+	const n = 20
+	for range n {
+		onThread(func() { tids <- unix.Gettid(); <-hold })
+	}
+	seen := map[int]bool{}
+	for range n {
+		tid := <-tids
+		if seen[tid] || tid == os.Getpid() {
+			t.Errorf("thread %d is shared or the main one", tid)
+		}
+		seen[tid] = true
+	}
+	close(hold)
+	for tid := range seen {
+		for try := 0; unix.Tgkill(os.Getpid(), tid, 0) == nil; try++ {
+			if try == 10_000 {
+				t.Errorf("thread %d is still there", tid)
+				break
+			}
+			runtime.Gosched()
+			syscall.Nanosleep(&syscall.Timespec{Nsec: 100_000}, nil) //nolint:errcheck // a pause
+		}
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	var w tail
+	long := strings.Repeat("x", tailSize) + "end"
+	for _, s := range []string{"begin\n", "a", long, "more", strings.Repeat("y", 10)} {
+		if n, err := w.Write([]byte(s)); n != len(s) || err != nil {
+			t.Fatalf("write: %d, %v", n, err)
+		}
+	}
+	if got := w.String(); !strings.HasSuffix(got, "endmore"+strings.Repeat("y", 10)) || !strings.HasPrefix(got, "[earlier output cut] x") ||
+		len(got) != tailSize+len("[earlier output cut] ") {
+		t.Errorf("kept %d bytes: %.40q … %q", len(got), got, got[len(got)-30:])
+	}
+}
+
+// What a sandbox says can't move a terminal, and is bounded.
+func FuzzTail(f *testing.F) {
+	f.Add([]byte("plain\n"), []byte("\x1b[2Jevil\r\x07"))
+	f.Add([]byte("\xff\xfe\u202e"), []byte("\u00e9\t"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		var w tail
+		for _, p := range [][]byte{a, b} {
+			if n, err := w.Write(p); n != len(p) || err != nil {
+				t.Fatalf("write: %d, %v", n, err)
+			}
+		}
+		s := w.String()
+		if len(s) > 6*tailSize+100 || !utf8.ValidString(s) {
+			t.Errorf("%d bytes, or not UTF-8", len(s))
+		}
+		for _, r := range s {
+			if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+				t.Errorf("%q is let through", r)
+			}
+		}
+	})
+}
+
+func TestParentOf(t *testing.T) {
+	if got := parentOf(os.Getpid()); got != os.Getppid() {
+		t.Errorf("parent %d, want %d", got, os.Getppid())
+	}
+	if got := parentOf(1 << 30); got != 0 {
+		t.Errorf("parent of nothing: %d", got)
+	}
+}
