@@ -27,24 +27,21 @@ type command struct {
 	req *agentpb.Exec
 	io  *stdio
 
-	exited chan struct{}
-	// These are valid once exited is closed.
-	status   syscall.WaitStatus
-	usage    *syscall.Rusage
-	exitTime time.Time
-
 	diskFull atomic.Bool
 
 	mu       sync.Mutex
-	leader   int                // pid, 0 before the start
+	child    *child             // nil before the start
 	early    []*agentpb.Control // what came before the start
 	cancelAt bool               // the host gave up before the start
 	timedOut bool
 	killing  chan struct{} // closed when everything was killed, nil without need
+
+	// endSeen is when the agent first saw that the process had ended; of watch.
+	endSeen time.Time
 }
 
 func newCommand(a *agent, s *wire.Stream, req *agentpb.Exec) *command {
-	return &command{a: a, s: s, req: req, exited: make(chan struct{})}
+	return &command{a: a, s: s, req: req}
 }
 
 // run is the command's life.
@@ -74,20 +71,23 @@ func (c *command) exec() (*agentpb.Exit, error) {
 	}
 	c.a.track(c)
 	defer c.a.untrack(c)
-	pid, err := c.a.reaper.start(path, c.req.GetArgv(), c.attr(), c.onExit)
+	child, err := c.a.reaper.start(path, c.req.GetArgv(), c.attr())
 	c.io.closeChild()
 	if err != nil {
 		return c.notStarted(path, err), nil
 	}
+	c.started(child)
 	if d := time.Duration(c.req.GetTimeoutNs()); d > 0 {
 		timer := time.AfterFunc(d, c.expire)
 		defer timer.Stop()
 	}
-	c.started(pid)
 	c.io.pump(c.s)
-	<-c.exited
+	end, err := c.a.reaper.wait(child)
+	if err != nil {
+		return nil, err
+	}
 	c.waitKilled()
-	return c.outcome(), nil
+	return c.outcome(end), nil
 }
 
 func (c *command) attr() *syscall.ProcAttr {
@@ -115,10 +115,10 @@ func (c *command) notStarted(path string, err error) *agentpb.Exit {
 	return &agentpb.Exit{Code: code, StartError: fmt.Sprintf("%s: %v", what, err)}
 }
 
-// started makes the pid known and catches up with what came before.
-func (c *command) started(pid int) {
+// started makes the process known and catches up with what came before.
+func (c *command) started(child *child) {
 	c.mu.Lock()
-	c.leader = pid
+	c.child = child
 	early, cancelled := c.early, c.cancelAt
 	c.early = nil
 	c.mu.Unlock()
@@ -130,36 +130,20 @@ func (c *command) started(pid int) {
 	}
 }
 
-// onExit is told by the reaper.
-func (c *command) onExit(status syscall.WaitStatus, usage *syscall.Rusage) {
-	c.status, c.usage = status, usage
-	c.exitTime = time.Now()
-	close(c.exited)
-}
-
-func (c *command) hasExited() bool {
-	select {
-	case <-c.exited:
-		return true
-	default:
-		return false
-	}
-}
-
 // outcome tells how the process ended.
-func (c *command) outcome() *agentpb.Exit {
+func (c *command) outcome(end *exit) *agentpb.Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	exit := &agentpb.Exit{
-		Code:     int32(c.status.ExitStatus()),
+		Code:     int32(end.status.ExitStatus()),
 		TimedOut: c.timedOut,
 		DiskFull: c.diskFull.Load() || diskFull(),
-		UserNs:   c.usage.Utime.Nano(),
-		SysNs:    c.usage.Stime.Nano(),
-		MaxRss:   c.usage.Maxrss << 10,
+		UserNs:   end.usage.Utime.Nano(),
+		SysNs:    end.usage.Stime.Nano(),
+		MaxRss:   end.usage.Maxrss << 10,
 	}
-	if c.status.Signaled() {
-		exit.Signal = int32(c.status.Signal())
+	if end.status.Signaled() {
+		exit.Signal = int32(end.status.Signal())
 		exit.Code = 128 + exit.Signal
 	}
 	return exit

@@ -14,18 +14,15 @@ const maxEarly = 16
 func (c *command) control(m *agentpb.Control) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leader == 0 {
+	if c.child == nil {
 		if len(c.early) < maxEarly {
 			c.early = append(c.early, m)
 		}
 		return
 	}
-	if c.hasExited() {
-		return
-	}
 	switch op := m.GetOp().(type) {
 	case *agentpb.Control_Signal:
-		_ = syscall.Kill(-c.leader, syscall.Signal(op.Signal)) // it may be gone
+		c.a.reaper.signal(c.child, syscall.Signal(op.Signal))
 	case *agentpb.Control_Resize:
 		c.io.resize(op.Resize)
 	}
@@ -36,38 +33,34 @@ func (c *command) control(m *agentpb.Control) {
 func (c *command) cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leader == 0 {
+	if c.child == nil {
 		c.cancelAt = true
 		return
 	}
-	if !c.hasExited() { // else this is the host's answer to our close
-		c.kill()
-	}
+	c.kill()
 }
 
 // expire ends the command because its time is over.
 func (c *command) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hasExited() {
-		return
-	}
-	c.timedOut = true
-	c.kill()
+	c.timedOut = c.kill()
 }
 
-// kill ends the command and what it started, in the background; c.mu is held.
-func (c *command) kill() {
-	if c.killing != nil {
-		return
+// kill ends the command and what it started, in the background, unless it has
+// ended by itself or is being killed already. c.mu is held.
+func (c *command) kill() bool {
+	if c.killing != nil || c.a.reaper.endOf(c.child) != nil {
+		return false
 	}
 	killed := make(chan struct{})
 	c.killing = killed
 	go func() {
 		defer close(killed)
 		// What survives is seen again by the next killAll, which reports it.
-		_ = c.a.killTree(c, c.leader, time.Duration(c.req.GetGraceNs()))
+		_ = c.a.killTree(c, time.Duration(c.req.GetGraceNs()))
 	}()
+	return true
 }
 
 // waitKilled waits for a kill that is under way.

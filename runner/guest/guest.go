@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/quavon/quavon/runner/agent/agentpb"
@@ -38,8 +39,13 @@ func Main(args []string, stderr io.Writer) int {
 	return 0
 }
 
+// maxProcs keeps a host with many processors from giving the agent many threads.
+// One more than the work needs: while a process starts, its starter is stopped.
+const maxProcs = 2
+
 // initAgent serves the host on stdin and stdout until it leaves.
 func initAgent() error {
+	runtime.GOMAXPROCS(maxProcs)
 	ch, err := takeChannel()
 	if err != nil {
 		return fmt.Errorf("take over stdin and stdout: %w", err)

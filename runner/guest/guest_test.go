@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -182,7 +183,7 @@ func TestEnd(t *testing.T) {
 		"no grace": {0, 2, []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL}},
 	} {
 		var sent []syscall.Signal
-		err := end(c.grace, func(s syscall.Signal) { sent = append(sent, s) }, func(time.Duration) bool { return len(sent) >= c.diesOn })
+		err := end(c.grace, func(s syscall.Signal) { sent = append(sent, s) }, func() bool { return len(sent) >= c.diesOn })
 		if err != nil || !slices.Equal(sent, c.want) {
 			t.Errorf("%s: %v, %v", name, sent, err)
 		}
@@ -205,25 +206,30 @@ func TestReaper(t *testing.T) {
 		return
 	}
 	r := newReaper()
-	<-r.none()
-	codes := make(chan int, 100)
-	for i := range 100 {
-		_, err := r.start("/bin/sh", []string{"sh", "-c", "exit " + strconv.Itoa(i)}, &syscall.ProcAttr{}, func(s syscall.WaitStatus, _ *syscall.Rusage) {
-			codes <- s.ExitStatus()
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	if !r.sweep() {
+		t.Error("there are children before the first start")
 	}
-	if _, err := r.start("/nowhere", []string{"x"}, &syscall.ProcAttr{}, nil); !errors.Is(err, syscall.ENOENT) {
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			c, err := r.start("/bin/sh", []string{"sh", "-c", "exit " + strconv.Itoa(i)}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if end, err := r.wait(c); err != nil || end.status.ExitStatus() != i {
+				t.Errorf("process %d ends with %+v, %v", i, end, err)
+			}
+		})
+	}
+	if _, err := r.start("/nowhere", []string{"x"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{}}); !errors.Is(err, syscall.ENOENT) {
 		t.Error("starting nothing:", err)
 	}
-	seen := map[int]bool{}
-	for range 100 {
-		seen[<-codes] = true
+	wg.Wait()
+	if !r.sweep() {
+		t.Error("there are children after the last end")
 	}
-	if len(seen) != 100 {
-		t.Errorf("%d different codes", len(seen))
+	if len(r.known)+len(r.unknown)+r.starting != 0 {
+		t.Errorf("left: %+v", r)
 	}
-	<-r.none()
 }

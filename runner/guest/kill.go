@@ -26,27 +26,18 @@ func adopt() error {
 }
 
 // killAll ends every process but the agent, wherever it has hidden itself.
-func (a *agent) killAll(grace time.Duration) error {
-	return end(grace, signalAll, func(d time.Duration) bool { return closedWithin(a.reaper.none(), d) })
-}
+func (a *agent) killAll(grace time.Duration) error { return end(grace, signalAll, a.reaper.sweep) }
 
 // killTree ends a command and what it has started. Next to other commands, a
-// process that has left both its session and its parents is not found: killAll
-// finds it.
-func (a *agent) killTree(c *command, leader int, grace time.Duration) error {
+// process that has left both its session and its parents before is not found:
+// killAll finds it.
+func (a *agent) killTree(c *command, grace time.Duration) error {
 	if a.isAlone(c) {
 		return a.killAll(grace)
 	}
-	h := &herd{leader: leader}
+	h := &herd{leader: c.child.pid}
 	signal := func(sig syscall.Signal) { signalEach(h.look(), sig) }
-	return end(grace, signal, func(d time.Duration) bool {
-		for deadline := time.Now().Add(d); len(h.look()) > 0; time.Sleep(min(d, 5*time.Millisecond)) {
-			if time.Now().After(deadline) {
-				return false
-			}
-		}
-		return true
-	})
+	return end(grace, signal, func() bool { return len(h.look()) == 0 })
 }
 
 func signalEach(list []process, sig syscall.Signal) {
@@ -63,24 +54,36 @@ func (a *agent) isAlone(c *command) bool {
 	return in && len(a.commands) == 1
 }
 
-// end sends SIGTERM and, after grace, SIGKILL until gone, which waits for up to
-// the given time, says that nobody is left.
-func end(grace time.Duration, signal func(syscall.Signal), gone func(time.Duration) bool) error {
+// end sends SIGTERM and, after grace, SIGKILL until gone says that nobody is left.
+func end(grace time.Duration, signal func(syscall.Signal), gone func() bool) error {
 	if grace > 0 {
 		signal(syscall.SIGTERM)
 		signal(syscall.SIGCONT) // a stopped process would not see the other
-		if gone(grace) {
+		if within(grace, gone) {
 			return nil
 		}
 	}
-	wait := time.Millisecond
-	for deadline := time.Now().Add(killTime); time.Now().Before(deadline); wait = min(2*wait, 50*time.Millisecond) {
+	deadline := time.Now().Add(killTime)
+	for wait := time.Millisecond; time.Now().Before(deadline); wait = min(2*wait, 50*time.Millisecond) {
 		signal(syscall.SIGKILL)
-		if gone(wait) {
+		if within(wait, gone) {
 			return nil
 		}
 	}
 	return errors.New("processes are left although they were killed")
+}
+
+// within asks until the answer is yes or time is over.
+func within(d time.Duration, ask func() bool) bool {
+	deadline := time.Now().Add(d)
+	for wait := 200 * time.Microsecond; !ask(); wait = min(2*wait, 20*time.Millisecond) {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false
+		}
+		time.Sleep(min(wait, left))
+	}
+	return true
 }
 
 // signalAll signals every process of the job.
@@ -90,15 +93,4 @@ func signalAll(sig syscall.Signal) {
 		return
 	}
 	signalEach(descendants(), sig)
-}
-
-func closedWithin(ch <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ch:
-		return true
-	case <-timer.C:
-		return false
-	}
 }

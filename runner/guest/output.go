@@ -33,9 +33,10 @@ type output struct {
 
 // send moves everything to the host.
 func (o *output) send(w *wire.Writer) {
-	// A failure is the stream's or the connection's end, and seen elsewhere.
+	// A failure is the stream's or the connection's end, and seen elsewhere. The
+	// channel's end isn't told: the stream's is about to come.
 	_, _ = w.ReadFrom(o)
-	_ = w.Close()
+	w.Release()
 	o.over.Store(true)
 }
 

@@ -2,107 +2,129 @@ package guest
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"syscall"
 )
 
-// exitFunc learns how a started process ended.
-type exitFunc func(syscall.WaitStatus, *syscall.Rusage)
+// child is a process that the agent has started.
+type child struct {
+	pid int
+	// ended is a pidfd: readable once the process has ended.
+	ended *os.File
+	// end is nil until the process has been reaped; guarded by reaper.mu.
+	end *exit
+}
+
+// exit is how a process has ended.
+type exit struct {
+	status syscall.WaitStatus
+	usage  syscall.Rusage
+}
 
 // reaper starts processes and waits for all children of the agent: those it has
 // started and the orphans that the kernel hands to it. Nothing else in the agent
-// may wait for a process.
+// may wait for a process. It has no thread of its own that sits in wait4: each
+// start and each end would have to wake it.
 type reaper struct {
-	// mu is held while a process starts, so that its end is seen after its pid
-	// is known.
 	mu    sync.Mutex
-	known map[int]exitFunc
-	// quiet is closed while there is no child at all: no process of the job is
-	// left, for every orphan becomes a child before its parent can be waited for.
-	quiet chan struct{}
-	woken sync.Cond
+	known map[int]*child
+	// starting counts starts under way. While there are any, the ends of unknown
+	// processes are kept: one may be of a process whose pid is about to be known.
+	starting int
+	unknown  map[int]*exit
 }
 
-func newReaper() *reaper {
-	r := &reaper{known: map[int]exitFunc{}, quiet: make(chan struct{})}
-	r.woken.L = &r.mu
-	close(r.quiet)
-	go r.run()
-	return r
-}
+func newReaper() *reaper { return &reaper{known: map[int]*child{}, unknown: map[int]*exit{}} }
 
-// start starts a process. The exit function is called once, after the process has
-// been reaped, and must not block.
-func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr, exit exitFunc) (int, error) {
+// start starts a process, which must be waited for.
+func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
+	pidfd := -1
+	attr.Sys.PidFD = &pidfd
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.starting++
+	r.mu.Unlock()
 	pid, err := syscall.ForkExec(path, argv, attr)
+	c := &child{pid: pid}
+	r.add(c, err == nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	r.known[pid] = exit
-	if r.isQuiet() {
-		r.quiet = make(chan struct{})
-		r.woken.Signal()
+	if err := syscall.SetNonblock(pidfd, true); err != nil {
+		// A kernel without pidfds. Nobody will miss the process.
+		r.signal(c, syscall.SIGKILL)
+		return nil, os.NewSyscallError("pidfd", err)
 	}
-	return pid, nil
+	c.ended = os.NewFile(uintptr(pidfd), "pidfd")
+	return c, nil
 }
 
-// none returns a channel that is closed once no process but the agent is left.
-func (r *reaper) none() <-chan struct{} {
+// add ends a start.
+func (r *reaper) add(c *child, started bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.quiet
-}
-
-func (r *reaper) isQuiet() bool {
-	select {
-	case <-r.quiet:
-		return true
-	default:
-		return false
-	}
-}
-
-// run reaps for ever.
-func (r *reaper) run() {
-	for {
-		if err := r.wait(0); errors.Is(err, syscall.ECHILD) {
-			r.rest()
+	if started {
+		if c.end = r.unknown[c.pid]; c.end == nil {
+			r.known[c.pid] = c
 		}
 	}
+	if r.starting--; r.starting == 0 {
+		clear(r.unknown)
+	}
 }
 
-// wait reaps one child; it returns ECHILD when there is none.
-func (r *reaper) wait(options int) error {
-	var status syscall.WaitStatus
-	usage := new(syscall.Rusage)
-	pid, err := syscall.Wait4(-1, &status, options|syscall.WALL, usage)
-	if err != nil || pid == 0 {
-		return err
+// wait returns once the process has ended and was reaped.
+func (r *reaper) wait(c *child) (*exit, error) {
+	raw, err := c.ended.SyscallConn()
+	if err != nil {
+		return nil, err
 	}
-	if options&syscall.WNOHANG == 0 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-	}
-	if exit := r.known[pid]; exit != nil {
-		delete(r.known, pid)
-		exit(status, usage)
-	}
-	return nil
+	var end *exit
+	err = raw.Read(func(uintptr) bool {
+		r.sweep()
+		end = r.endOf(c)
+		return end != nil
+	})
+	return end, errors.Join(err, c.ended.Close())
 }
 
-// rest sleeps until the next start, unless a start has come in between.
-func (r *reaper) rest() {
+// endOf returns how the process has ended, nil when it hasn't been reaped.
+func (r *reaper) endOf(c *child) *exit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.wait(syscall.WNOHANG); !errors.Is(err, syscall.ECHILD) {
-		return
+	return c.end
+}
+
+// signal signals the process and its group, unless it has been reaped: the number
+// could be another's by now.
+func (r *reaper) signal(c *child, sig syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.end == nil {
+		_ = syscall.Kill(-c.pid, sig) // it may be a zombie
 	}
-	if !r.isQuiet() {
-		close(r.quiet)
-	}
-	for r.isQuiet() {
-		r.woken.Wait()
+}
+
+// sweep reaps all children that have ended. It reports whether none is left at
+// all: then no process of the job is, for every orphan becomes a child of the
+// agent before its parent can be waited for.
+func (r *reaper) sweep() (none bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		e := new(exit)
+		pid, err := syscall.Wait4(-1, &e.status, syscall.WNOHANG|syscall.WALL, &e.usage)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid == 0 {
+			return errors.Is(err, syscall.ECHILD)
+		}
+		if c := r.known[pid]; c != nil {
+			c.end = e
+			delete(r.known, pid)
+		} else if r.starting > 0 {
+			r.unknown[pid] = e
+		}
 	}
 }

@@ -40,6 +40,7 @@ func (a *agent) untrack(c *command) {
 func (a *agent) watch() {
 	for {
 		time.Sleep(watchEvery)
+		a.reaper.sweep()
 		a.mu.Lock()
 		if len(a.commands) == 0 {
 			a.watching = false
@@ -60,7 +61,13 @@ func (c *command) look(full bool) {
 	if full {
 		c.diskFull.Store(true)
 	}
-	if c.hasExited() && time.Since(c.exitTime) > drainTime {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.child == nil || c.a.reaper.endOf(c.child) == nil:
+	case c.endSeen.IsZero():
+		c.endSeen = time.Now()
+	case time.Since(c.endSeen) >= drainTime:
 		c.io.expire()
 	}
 }

@@ -221,8 +221,9 @@ type Frame_Control struct {
 }
 
 type Frame_Close struct {
-	// close is the sender's last frame on a stream. A stream is gone when both
-	// sides have closed it; the acceptor's close carries the outcome.
+	// close is the sender's last frame on a stream. The acceptor's carries the
+	// outcome and ends the stream, channels and all. An opener's gives the stream
+	// up; the acceptor still answers with its own.
 	Close *Reply `protobuf:"bytes,11,opt,name=close,oneof"`
 }
 

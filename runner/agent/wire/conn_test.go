@@ -257,3 +257,27 @@ func TestTooManyStreams(t *testing.T) {
 		ping(t, host)
 	})
 }
+
+// TestCrossing: what the opener has sent when the acceptor closes the stream is
+// passed over.
+func TestCrossing(t *testing.T) {
+	t.Parallel()
+	accept := func(s *Stream, _ *agentpb.Request) { _ = s.Close(&agentpb.Reply{}) }
+	each(t, accept, func(t *testing.T, host *Conn) {
+		for range 100 {
+			s := open(t, host)
+			w := s.Writer(In)
+			for {
+				if _, err := w.Write(make([]byte, MaxData)); err != nil {
+					break
+				}
+			}
+			w.Release()
+			<-s.Done()
+			if err := s.Control(&agentpb.Control{}); !errors.Is(err, ErrClosed) {
+				t.Error("a control message to a closed stream:", err)
+			}
+		}
+		ping(t, host)
+	})
+}

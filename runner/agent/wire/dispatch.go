@@ -90,8 +90,9 @@ func (c *Conn) receiveOpen(id uint32, req *agentpb.Request) error {
 	return nil
 }
 
-// stream finds the stream of a frame. A frame of a stream that has ended is a
-// violation: the peer has closed it itself.
+// stream finds the stream of a frame. It is nil, without an error, when this side
+// has closed a stream of the peer, which may not know it yet. Any other frame of
+// a stream that isn't open is a violation.
 func (c *Conn) stream(id uint32) (*Stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,6 +100,9 @@ func (c *Conn) stream(id uint32) (*Stream, error) {
 		return nil, c.err
 	}
 	s := c.streams[id]
+	if s == nil && opener(id) != c.cfg.Side && id <= c.lastPeer {
+		return nil, nil
+	}
 	if s == nil || s.received {
 		return nil, violation("a frame of stream %d, which isn't open", id)
 	}

@@ -153,14 +153,15 @@ func (w *Writer) Flush() error {
 // Close sends what was gathered and ends the channel.
 func (w *Writer) Close() error {
 	err := w.Flush()
-	w.release()
+	w.Release()
 	if err != nil {
 		return err
 	}
 	return w.s.endChannel(w.ch)
 }
 
-func (w *Writer) release() {
+// Release gives the buffer back without ending the channel.
+func (w *Writer) Release() {
 	if w.buf != nil {
 		chunks.Put(w.buf)
 		w.buf = nil

@@ -81,7 +81,6 @@ func (s *Stream) receiveClose(reply *agentpb.Reply) error {
 		return nil
 	}
 	s.received, s.reply = true, reply
-	gone := s.sent
 	s.mu.Unlock()
 	// The acceptor's close is the end of what it had to say; an opener that closes
 	// a channel it hasn't ended gives up, and what came isn't the whole.
@@ -94,7 +93,7 @@ func (s *Stream) receiveClose(reply *agentpb.Reply) error {
 	if s.onClose != nil {
 		s.onClose()
 	}
-	if gone {
+	if s.opener {
 		s.c.forget(s.id)
 	}
 	return nil

@@ -63,20 +63,19 @@ func (s *Stream) Control(m *agentpb.Control) error {
 	return s.post(&agentpb.Frame{Body: &agentpb.Frame_Control{Control: m}})
 }
 
-// Close is this side's last word on the stream; nothing is sent after it. The
-// acceptor gives the outcome, the opener that closes first gives up. The second
-// and later calls do nothing.
+// Close is this side's last word on the stream. The acceptor's carries the
+// outcome and ends the stream; an opener that closes before gives up and is owed
+// the acceptor's close. Calls that come too late do nothing.
 func (s *Stream) Close(reply *agentpb.Reply) error {
 	s.mu.Lock()
-	if s.sent {
+	if s.over() {
 		s.mu.Unlock()
 		return nil
 	}
 	s.sent = true
-	gone := s.received
 	s.mu.Unlock()
 	s.endBoth(ErrClosed, true)
-	if gone {
+	if !s.opener {
 		s.c.forget(s.id)
 	}
 	return s.c.out.post(&agentpb.Frame{Stream: s.id, Body: &agentpb.Frame_Close{Close: reply}})
@@ -97,14 +96,17 @@ func (s *Stream) Reply() (*agentpb.Reply, error) {
 func (s *Stream) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.sent
+	return !s.over()
 }
+
+// over says whether the stream takes no more frames of this side; s.mu is held.
+func (s *Stream) over() bool { return s.sent || s.opener && s.received }
 
 // post sends a frame unless the stream is closed.
 func (s *Stream) post(f *agentpb.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sent {
+	if s.over() {
 		return ErrClosed
 	}
 	f.Stream = s.id
