@@ -58,7 +58,7 @@ const (
 
 const (
 	// maxImage keeps block numbers in 32 bits.
-	maxImage = 1<<44 - 1<<20
+	maxImage = 1<<44 - 1<<28
 	// maxResizable is how many descriptors the resize inode can reserve.
 	maxResizable = 8 << 40
 	maxJournal   = 10_240_000 * BlockSize
@@ -75,14 +75,14 @@ type Info struct {
 	FreeInodes int64
 }
 
-// TooSmallError is an Options.Size that can't hold the content.
+// TooSmallError is an Options.Size or MaxSize that can't hold the content.
 type TooSmallError struct {
-	// Size was given and Need would be enough, both in bytes.
+	// Size is what the image may have and Need what would be enough, in bytes.
 	Size, Need int64
 }
 
 func (e *TooSmallError) Error() string {
-	return fmt.Sprintf("the image needs %d bytes, its size is set to %d", e.Need, e.Size)
+	return fmt.Sprintf("the image needs %d bytes, more than the %d it may have", e.Need, e.Size)
 }
 
 // EntryError is a file that ext4 can't hold.
@@ -125,8 +125,10 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Writer makes one image. It implements flatten.Data: scan layers into it, or
-// scan them elsewhere and Copy.
+// Writer makes one image. It implements flatten.Data, so layers can be scanned
+// into it one after the other (then Prune), or scanned elsewhere, in parallel,
+// and copied (Copy). Content lies in the image in the order it came. After an
+// error a writer and its file are of no more use.
 type Writer struct {
 	opts Options
 	id   identity

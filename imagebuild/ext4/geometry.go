@@ -1,6 +1,6 @@
 package ext4
 
-import "math"
+import "fmt"
 
 // geometry is the size of an image and the place of its groups' metadata.
 type geometry struct {
@@ -67,6 +67,17 @@ func place(h heads, next, groups, inodes int64) (geometry, bool) {
 	return g, true
 }
 
+// tailHeads is how many blocks heads take behind what is in use.
+func (g *geometry) tailHeads(h heads) int64 {
+	var n int64
+	for k := ceilDiv(g.end, groupBlocks); k < g.groups; k++ {
+		if hasHead(k) {
+			n += h.head
+		}
+	}
+	return n
+}
+
 // least is the shortest last group, in blocks.
 func (g *geometry) least(h heads) int64 {
 	n := 2 + int64(g.groupInodes)/inodesPerBlock + lastSpare
@@ -84,12 +95,7 @@ func (f *finisher) fit(want, inodes int64) geometry {
 		if !ok {
 			continue
 		}
-		g.total = g.end + want
-		for k := ceilDiv(g.end, groupBlocks); k < groups; k++ {
-			if hasHead(k) {
-				g.total += f.head
-			}
-		}
+		g.total = g.end + g.tailHeads(f.heads) + want
 		if groups > 1 {
 			g.total = max(g.total, (groups-1)*groupBlocks+g.least(f.heads))
 		}
@@ -109,13 +115,16 @@ func (f *finisher) choose() (geometry, error) {
 	if extra == 0 {
 		extra = want / 4
 	}
+	if int64(f.last)+extra > maxInodes {
+		return geometry{}, fmt.Errorf("%d inodes are in use and %d wanted free; ext4 has %d", f.last, extra, int64(maxInodes))
+	}
 	for _, r := range f.free {
 		want -= int64(r.n)
 	}
 	g := f.fit(max(want, 0), int64(f.last)+extra)
 	need := g.total << blockBits
 	if f.opts.Size > 0 && need <= f.opts.Size {
-		return f.fixed(want, int64(f.last)+extra)
+		return f.fixed(g, max(want, 0), int64(f.last)+extra), nil
 	}
 	if need > f.out.limit<<blockBits {
 		return g, &TooSmallError{Size: f.out.limit << blockBits, Need: need}
@@ -123,27 +132,23 @@ func (f *finisher) choose() (geometry, error) {
 	return g, nil
 }
 
-// fixed is the geometry of a given size.
-func (f *finisher) fixed(want, inodes int64) (geometry, error) {
+// fixed is the geometry of a given size, in which small fits. Without a wish it
+// has one inode for each 16 KiB of what is free.
+func (f *finisher) fixed(small geometry, want, inodes int64) geometry {
 	total := f.opts.Size >> blockBits
 	next := f.out.next()
 	if f.opts.FreeInodes == 0 {
 		spare := total - next - int64(f.last)/inodesPerBlock
 		inodes = max(inodes, int64(f.last)+spare/4*64/65)
 	}
-	for {
-		g, ok := place(f.heads, next, ceilDiv(total, groupBlocks), min(inodes, ceilDiv(total, groupBlocks)*maxGroupInodes))
-		g.total = total
-		if rest := total % groupBlocks; g.groups > 1 && rest > 0 && rest < g.least(f.heads) {
-			total -= rest
-			continue
-		}
-		if ok && g.end+max(want, 0) <= total {
-			return g, nil
-		}
-		if inodes == int64(f.last) {
-			return g, &TooSmallError{Size: f.opts.Size, Need: math.MaxInt64}
-		}
-		inodes = int64(f.last)
+	g, ok := place(f.heads, next, ceilDiv(total, groupBlocks), inodes)
+	if rest := total % groupBlocks; g.groups > 1 && rest > 0 && rest < g.least(f.heads) {
+		total -= rest
+		g, ok = place(f.heads, next, g.groups-1, inodes)
 	}
+	if !ok || g.end+g.tailHeads(f.heads)+want > total {
+		g, total = small, min(total, small.groups*groupBlocks)
+	}
+	g.total = total
+	return g
 }

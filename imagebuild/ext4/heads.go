@@ -8,7 +8,8 @@ const (
 	inodeSize      = 256
 	inodesPerBlock = BlockSize / inodeSize
 	maxGroupInodes = 8 * BlockSize
-	maxInodes      = 1<<32 - 1<<16
+	// maxInodes leaves room to round up in each group.
+	maxInodes = 1<<32 - 1<<22
 )
 
 // heads are the first blocks of some groups: superblock and descriptors, and

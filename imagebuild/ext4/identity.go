@@ -2,7 +2,7 @@ package ext4
 
 import (
 	"crypto/sha256"
-	"encoding/json"
+	"fmt"
 )
 
 // format is part of every UUID: change it when the same input gives other bytes.
@@ -17,12 +17,8 @@ type identity struct {
 }
 
 func newIdentity(o *Options) identity {
-	// Fields of a struct have an order, and their values are plain: no error.
-	b, _ := json.Marshal(struct {
-		Format string
-		Options
-	}{format, *o})
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q %d %d %d %d %t %d", format,
+		o.Identity, o.Label, o.Free, o.FreeInodes, o.Size, o.MaxSize, o.ResizeInode, o.Journal))
 	var id identity
 	copy(id.uuid[:], sum[:16])
 	id.uuid[6] = id.uuid[6]&0x0f | 0x80 // version 8: made from other data

@@ -74,7 +74,7 @@ func (f *finisher) number() error {
 			f.last++
 			i.Num = f.last
 		}
-		if f.last > maxInodes-maxAttrs {
+		if f.last > maxInodes {
 			return errors.New("the image has more files than ext4 has inodes")
 		}
 		f.last += uint32(big)

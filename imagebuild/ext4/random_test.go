@@ -136,7 +136,7 @@ func (g *generator) xattrs(typ byte) map[string]string {
 
 func TestRandomTrees(t *testing.T) {
 	imagetest.NeedMount(t)
-	seeds := uint64(25)
+	seeds := uint64(12)
 	if heavy() {
 		seeds = 400
 	}
