@@ -23,7 +23,7 @@ func benchTar(b *testing.B) (tarball, dir string) {
 	if d := os.Getenv("QUAVON_BENCH_DIR"); d != "" {
 		base = d
 	}
-	dir, err := os.MkdirTemp(base, "ext4bench")
+	dir, err := os.MkdirTemp(base, "ext4bench") //nolint:usetesting // memory, not the disk that TempDir may be on
 	must(b, err)
 	b.Cleanup(func() { must(b, os.RemoveAll(dir)) })
 	if tarball = os.Getenv("QUAVON_BENCH_TAR"); tarball == "" {

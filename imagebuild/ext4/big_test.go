@@ -3,6 +3,7 @@ package ext4
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/runner/image/flatten"
 	"github.com/quavon/quavon/runner/image/imagetest"
-	"golang.org/x/sys/unix"
 )
 
 func TestSubdirectories(t *testing.T) {
@@ -197,7 +199,7 @@ func checkSpots(t *testing.T, image string, size, step int64) {
 			t.Fatalf("data at %d, want %d", data, at)
 		}
 		n, err := f.ReadAt(got[:], at)
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		_, _ = (&spots{at, size, step}).Read(want[:])

@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/runner/image/flatten"
 	"github.com/quavon/quavon/runner/image/imagetest"
-	"golang.org/x/sys/unix"
 )
 
 // scan reads layers, plain tars, into one tree.

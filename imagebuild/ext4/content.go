@@ -141,10 +141,10 @@ func (s *source) fill(p []byte) error {
 	for len(p) > 0 {
 		n, err := s.read(p)
 		p = p[n:]
-		if err == io.EOF && len(p) > 0 {
+		if errors.Is(err, io.EOF) && len(p) > 0 {
 			return io.ErrUnexpectedEOF
 		}
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 const (

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 // Finish writes everything but the content of files, which the tree's Data name

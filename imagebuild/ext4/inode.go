@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"io"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 // Flags of an inode.
@@ -67,8 +68,8 @@ func extraTime(sec int64, nsec uint32) uint32 {
 }
 
 // seal adds an inode's checksum.
-func (f *Writer) seal(b []byte, num uint32) {
-	sum := f.id.seed.inode(num).update(b)
+func (w *Writer) seal(b []byte, num uint32) {
+	sum := w.id.seed.inode(num).update(b)
 	le.PutUint16(b[0x7C:], uint16(sum))
 	le.PutUint16(b[0x82:], uint16(sum>>16))
 }

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quavon/quavon/runner/image/imagetest"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/imagetest"
 )
 
 func TestEntries(t *testing.T) {

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 // Inodes that have a number of their own.

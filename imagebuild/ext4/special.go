@@ -3,8 +3,9 @@ package ext4
 import (
 	"encoding/binary"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 const (

@@ -21,8 +21,6 @@ const (
 	bodySpace = inodeSize - bodyStart - 4
 	bodyStart = 128 + extraSize
 	extraSize = 32
-	// maxAttrs of one inode: as many entries as a block could hold, and more.
-	maxAttrs = 512
 	// maxValue is Linux's own limit.
 	maxValue = 64 << 10
 )
