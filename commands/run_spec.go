@@ -13,14 +13,20 @@ import (
 	"github.com/quavon/quavon/runner/workspace"
 )
 
+// toolDir is no workspace, but the system's place for tools that come as a whole.
+const toolDir = "/opt"
+
 // cacheDir is where a cache is shown when the operator doesn't say.
 const cacheDir = "/cache"
+
+// goModules is the part of a cache that holds Go's modules. Go is pointed at it
+// only when it is there: an empty one would hide modules shown with --ro.
+const goModules = "go-mod"
 
 // cacheEnv points the common tools at cacheDir.
 var cacheEnv = []string{
 	"XDG_CACHE_HOME=" + cacheDir + "/xdg",
 	"GOCACHE=" + cacheDir + "/go-build",
-	"GOMODCACHE=" + cacheDir + "/go-mod",
 	"npm_config_cache=" + cacheDir + "/npm",
 	"YARN_CACHE_FOLDER=" + cacheDir + "/yarn",
 	"PIP_CACHE_DIR=" + cacheDir + "/pip",
@@ -126,6 +132,9 @@ func splitMount(s, otherwise string) (dir, target string) {
 
 // directory is the real path of a host directory that may be shown to a job.
 func directory(flag, dir string) (string, error) {
+	if flag == "--ro" && filepath.Clean(dir) == toolDir {
+		return toolDir, nil
+	}
 	real, err := workspace.CheckWorkspace(dir)
 	if err != nil {
 		return "", &fault.Error{What: flag + " " + dir, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
@@ -136,9 +145,11 @@ func directory(flag, dir string) (string, error) {
 // environ is the job's environment besides the sandbox's base.
 func (o *runOptions) environ(mounts []job.Mount) []string {
 	var shown []job.Mount
-	cached := false
+	cache := ""
 	for _, m := range mounts {
-		cached = cached || m.Target == cacheDir
+		if m.Target == cacheDir {
+			cache = m.Source
+		}
 		if m.Target != job.WorkspaceDir {
 			shown = append(shown, m)
 		}
@@ -151,8 +162,11 @@ func (o *runOptions) environ(mounts []job.Mount) []string {
 		}
 		env = append(env, "TERM="+term)
 	}
-	if cached {
+	if cache != "" {
 		env = append(env, cacheEnv...)
+		if _, err := os.Stat(filepath.Join(cache, goModules)); err == nil {
+			env = append(env, "GOMODCACHE="+cacheDir+"/"+goModules)
+		}
 	}
 	for _, e := range o.Env {
 		if strings.Contains(e, "=") {
