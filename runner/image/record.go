@@ -101,6 +101,9 @@ func identify(f *os.File) (Identity, error) {
 
 // has says whether a digest names the image: its config, manifest or index.
 func (r *Record) has(digest string) bool {
+	if digest == "" {
+		return false
+	}
 	if r.Config.String() == digest {
 		return true
 	}

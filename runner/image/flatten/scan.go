@@ -10,16 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scan reads one layer, the plain tar r, up to its end marker. File contents go
-// to data. The error is an *EntryError when an entry is at fault.
+// Scan reads one layer, the plain tar r, and what follows its end marker: r
+// has the last word on whether its content is right. File contents go to data. The
+// error is an *EntryError when an entry is at fault.
 func Scan(r io.Reader, layer int, data Data, b *Budget) (*Tree, error) {
 	s := &scanner{tree: NewTree(), layer: layer, data: data, budget: b}
 	s.tree.layer = layer
-	s.tar = tar.NewReader(&metered{r: r, budget: b})
+	stream := &metered{r: r, budget: b}
+	s.tar = tar.NewReader(stream)
 	for {
 		hdr, err := s.tar.Next()
 		if err == io.EOF {
-			return s.tree, nil
+			_, err := io.Copy(io.Discard, stream)
+			return s.tree, err
 		}
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
 			return nil, fmt.Errorf("layer %d: after entry %s: %w", layer, quote(s.last), err)

@@ -133,13 +133,21 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	if resp.ContentLength > maxDocument {
 		return nil, errors.Join(fmt.Errorf("%s sends %d bytes, more than %d", req.URL.Host, resp.ContentLength, maxDocument), resp.Body.Close())
 	}
-	resp.Body = &limitedBody{io.LimitReader(resp.Body, maxDocument+1), resp.Body}
+	resp.Body = &boundedBody{resp.Body, maxDocument}
 	return resp, nil
 }
 
-type limitedBody struct {
-	io.Reader
-	io.Closer
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("the registry sends more than %d bytes", maxDocument)
+	}
+	return n, err
 }
 
 // stallGuard ends a download that makes no progress.
