@@ -129,15 +129,16 @@ func (p *program) report(err error) {
 	if usage := (*usageError)(nil); hint == "" && errors.As(err, &usage) && usage.cmd != nil {
 		hint = fmt.Sprintf("%s --help shows the usage", usage.cmd.CommandPath())
 	}
-	if p.logFormat == "json" {
-		p.Log.Error("failed", "error", err.Error(), "hint", hint, "code", fault.Code(err))
-		return
-	}
 	p.say(err.Error(), hint)
 }
 
-// say prints one message for a person, with a hint when there is one.
+// say prints one message for a person, with a hint when there is one; as a JSON
+// line when --log-format asks for those.
 func (p *program) say(message, hint string) {
+	if p.logFormat == "json" {
+		p.Log.Error("message", "text", message, "hint", hint)
+		return
+	}
 	mark := func(s, color string) string {
 		if !p.IO.Color() {
 			return s

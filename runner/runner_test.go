@@ -210,6 +210,22 @@ func TestAStuckReaderDoesNotHoldTheEnd(t *testing.T) {
 	_ = stuck.Close() // ends the copy that was left behind
 }
 
+func TestTerminalFollowsTheOperators(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.spec(`stty size; until [ "$(stty size)" = "30 40" ]; do sleep 0.05; done; read word; echo "got $word"`)
+	s.Steps[0].TTY = true
+	s.Limits.Wall = 30 * time.Second
+	sizes := make(chan runner.Size, 1)
+	sizes <- runner.Size{Rows: 30, Cols: 40}
+	res, err := b.Run(t.Context(), s, runner.Streams{
+		Stdin: strings.NewReader("typed\n"), Stdout: &b.stdout, Rows: 10, Cols: 20, Resize: sizes,
+	})
+	if err != nil || res.Exit != 0 || !strings.Contains(b.stdout.String(), "got typed") {
+		t.Errorf("result %+v, %v, stdout %q", res, err, b.stdout.String())
+	}
+}
+
 func TestChangesAndFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
