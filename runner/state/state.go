@@ -198,13 +198,14 @@ func (s *Slot) Path(elem ...string) string {
 	return s.dir.Path(append([]string{sandboxesDir, s.ID}, elem...)...)
 }
 
-// Remove deletes the slot with all that is in it and releases the lock. The
-// lock file goes last: what could not be removed stays claimable.
-func (s *Slot) Remove() error {
+// Remove deletes the slot with all that is in it and releases the lock, also
+// with a cancelled context. The lock file goes last: what could not be removed
+// stays claimable.
+func (s *Slot) Remove(ctx context.Context) error {
 	if err := s.empty(); err != nil {
 		return fault.Wrap(err, "remove the state of sandbox "+s.ID, "remove "+s.Path()+" by hand")
 	}
-	err := s.dir.withIndex(context.Background(), func() error {
+	err := s.dir.withIndex(context.WithoutCancel(ctx), func() error {
 		if err := os.Remove(s.Path(lockName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

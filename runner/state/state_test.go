@@ -89,7 +89,7 @@ func TestSlotIsClaimableOnlyAfterItsOwnersDeath(t *testing.T) {
 	if err != nil {
 		t.Fatalf("claim after kill -9: %v", err)
 	}
-	if err := s.Remove(); err != nil {
+	if err := s.Remove(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Claim(ctx, "test", "held"); !errors.Is(err, fs.ErrNotExist) {
@@ -110,13 +110,13 @@ func TestListAndRemove(t *testing.T) {
 		}
 		if id == "b" {
 			defer func() {
-				if err := s.Remove(); err != nil {
+				if err := s.Remove(ctx); err != nil {
 					t.Error(err)
 				}
 			}()
 			continue
 		}
-		if err := s.Remove(); err != nil {
+		if err := s.Remove(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestReaperAndCreatorsDoNotMeet(t *testing.T) {
 					t.Error(err)
 					continue
 				}
-				if err := s.Remove(); err != nil {
+				if err := s.Remove(ctx); err != nil {
 					t.Error(err)
 				}
 			}

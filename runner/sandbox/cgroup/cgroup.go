@@ -193,7 +193,7 @@ func fsMagic(path string) int64 {
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0
 	}
-	return int64(st.Type)
+	return st.Type
 }
 
 func words(dir, file string) []string {

@@ -157,11 +157,11 @@ func TestEventsTellLimitsApart(t *testing.T) {
 // A group with processes is somebody's; an empty one is a dead run's.
 func TestCreateTakesOverOnlyStaleGroups(t *testing.T) {
 	h := real(t)
-	g, err := h.Create(id(t), Limits{Tasks: 10})
-	if err != nil {
+	if _, err := h.Create(id(t), Limits{Tasks: 10}); err != nil {
 		t.Fatal(err)
 	}
-	if g, err = h.Create(id(t), Limits{Tasks: 11}); err != nil {
+	g, err := h.Create(id(t), Limits{Tasks: 11})
+	if err != nil {
 		t.Fatalf("take over an empty group: %v", err)
 	}
 	cmd := startIn(t, g, "sleep", "100")

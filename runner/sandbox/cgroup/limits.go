@@ -70,13 +70,27 @@ func (g *Group) setMemory(l Limits) error {
 	}
 	// Version 1 counts memory and swap together.
 	swap := map[bool]string{false: limit, true: "0"}[g.h.v2]
-	if err := write(filepath.Join(dir, f.swap), swap); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := optional(write(filepath.Join(dir, f.swap), swap)); err != nil {
 		return err
 	}
 	if g.h.v2 {
-		return write(filepath.Join(dir, "memory.oom.group"), "1")
+		return optional(write(filepath.Join(dir, "memory.oom.group"), "1"))
 	}
-	return write(filepath.Join(dir, "memory.swappiness"), "0")
+	return optional(write(filepath.Join(dir, "memory.swappiness"), "0"))
+}
+
+// optional forgives a control file that this kernel doesn't have.
+func optional(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// swapOn says whether the host can swap at all.
+func swapOn() bool {
+	data, err := os.ReadFile("/proc/swaps")
+	return err == nil && strings.Count(string(data), "\n") > 1
 }
 
 func (g *Group) setCPU(l Limits) error {
@@ -135,7 +149,9 @@ func (g *Group) readMemory() (int64, error) {
 	}
 	swap, err := readNumber(filepath.Join(dir, f.swap))
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // The kernel does not count swap.
+	case errors.Is(err, fs.ErrNotExist) && swapOn():
+		return 0, errors.New("this host swaps, and its kernel doesn't count swap: start it with swapaccount=1, or run swapoff -a")
+	case errors.Is(err, fs.ErrNotExist):
 		return limit, nil
 	case err != nil:
 		return 0, err

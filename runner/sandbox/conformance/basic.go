@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -240,7 +241,7 @@ func untar(t *testing.T, r io.Reader, changes bool) map[string]string {
 	got := map[string]string{}
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
-		if err == io.EOF { //nolint:errorlint // the interface says io.EOF itself
+		if errors.Is(err, io.EOF) {
 			return got
 		}
 		if err != nil {
@@ -269,8 +270,9 @@ func testOwner(t *testing.T, s *suite) {
 	}
 	own(t, filepath.Join(b.workspace, "dir"))
 	write(t, filepath.Join(b.workspace, "dir", "f"), "x")
-	if out := b.must(t, "cat private; echo + >> private; cat private; touch dir/g; rm dir/f; ls dir; id -u"); out != fmt.Sprintf("minemine+\ng\n%d\n", sandbox.JobUID) {
-		t.Errorf("got %q", out)
+	out := b.must(t, "cat private; echo + >> private; cat private; touch dir/g; rm dir/f; ls dir; id -u")
+	if want := fmt.Sprintf("minemine+\ng\n%d\n", sandbox.JobUID); out != want {
+		t.Errorf("got %q, want %q", out, want)
 	}
 	if os.Geteuid() == 0 {
 		if err := os.WriteFile(filepath.Join(b.workspace, "roots"), nil, 0o600); err != nil {

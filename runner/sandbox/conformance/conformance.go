@@ -46,10 +46,8 @@ type front struct {
 // them kills.
 func Main(m *testing.M, f Factory) {
 	if env := os.Getenv(envFront); env != "" {
-		if err := f.front(env); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		fmt.Fprintln(os.Stderr, f.front(env))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }

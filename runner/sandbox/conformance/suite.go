@@ -138,7 +138,7 @@ func (s *suite) open(t *testing.T, c sandbox.Config) (*box, error) {
 		return nil, err
 	}
 	t.Cleanup(func() {
-		if err := sb.Stop(context.Background()); err != nil {
+		if err := sb.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 	})
@@ -161,7 +161,7 @@ func (s *suite) open(t *testing.T, c sandbox.Config) (*box, error) {
 
 func (b *box) stop(t *testing.T) {
 	t.Helper()
-	if err := b.Stop(context.Background()); err != nil {
+	if err := b.Stop(context.WithoutCancel(t.Context())); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	b.Close()

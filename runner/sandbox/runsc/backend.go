@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -34,6 +35,7 @@ type Backend struct {
 	cgroups  *cgroup.Host
 	idmaps   idmaps
 	version  func() string
+	patience time.Duration
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -45,6 +47,7 @@ func New(binary string, dir *state.Dir) *Backend {
 		state:    dir,
 		rootless: os.Geteuid() != 0,
 		version:  sync.OnceValue(func() string { return version(binary) }),
+		patience: patience,
 	}
 	if !b.rootless {
 		b.cgroups = cgroup.Detect()
@@ -101,7 +104,7 @@ func (b *Backend) Policies() sandbox.Policies {
 
 // Check implements sandbox.Backend.
 func (b *Backend) Check(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, b.binary, "--version").Output() //nolint:gosec // the operator's binary
+	out, err := exec.CommandContext(ctx, b.binary, "--version").Output()
 	if err != nil {
 		return fault.Wrap(err, "run "+b.binary, "run `make`, or set "+EnvBinary+" to a working runsc")
 	}

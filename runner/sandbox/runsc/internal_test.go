@@ -2,10 +2,10 @@ package runsc
 
 import (
 	"os"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -93,8 +93,7 @@ func TestOnThread(t *testing.T) {
 				t.Errorf("thread %d is still there", tid)
 				break
 			}
-			runtime.Gosched()
-			syscall.Nanosleep(&syscall.Timespec{Nsec: 100_000}, nil) //nolint:errcheck // a pause
+			time.Sleep(100 * time.Microsecond)
 		}
 	}
 }

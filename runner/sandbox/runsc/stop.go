@@ -16,9 +16,9 @@ import (
 const (
 	// graceful is how long the runtime may take to end after its sandbox.
 	graceful = 2 * time.Second
-	// stopTimeout bounds all of Stop. A process that doesn't die by then is stuck
-	// in the kernel.
-	stopTimeout = 15 * time.Second
+	// patience is how long killed processes may take to die. One that doesn't is
+	// stuck in the kernel.
+	patience = 10 * time.Second
 )
 
 // Stop implements sandbox.Sandbox. When a process can't be killed the slot stays
@@ -70,19 +70,18 @@ func (s *box) kill() {
 	_ = s.cmd.Process.Kill()
 	select {
 	case <-s.done:
-	case <-time.After(stopTimeout):
+	case <-time.After(s.b.patience):
 	}
 }
 
 // clear kills what is left of the sandbox and removes its control group and its
 // slot.
-func (s *box) clear(ctx context.Context) error {
-	return clear(ctx, s.b, s.slot, s.group)
-}
+func (s *box) clear(ctx context.Context) error { return s.b.dispose(ctx, s.slot, s.group) }
 
-func clear(ctx context.Context, b *Backend, slot *state.Slot, group *cgroup.Group) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTimeout,
-		fmt.Errorf("gave up after %v", stopTimeout))
+// dispose works with a cancelled context. group is nil when rootless.
+func (b *Backend) dispose(ctx context.Context, slot *state.Slot, group *cgroup.Group) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), b.patience,
+		fmt.Errorf("gave up after %v", b.patience))
 	defer cancel()
 	err := killAll(ctx, slot, group)
 	if err == nil && group != nil {
@@ -92,7 +91,7 @@ func clear(ctx context.Context, b *Backend, slot *state.Slot, group *cgroup.Grou
 		return fault.Wrap(err, "stop sandbox "+slot.ID, "its slot stays taken; see `ps` for what hangs, then start again to reap it").
 			WithCode(string(job.ReasonInternal))
 	}
-	return slot.Remove()
+	return slot.Remove(ctx)
 }
 
 var errAlive = errors.New("processes do not die")
@@ -137,7 +136,7 @@ func (b *Backend) Reap(ctx context.Context) ([]string, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if err := clear(ctx, b, slot, b.groupOf(id)); err != nil {
+		if err := b.dispose(ctx, slot, b.groupOf(id)); err != nil {
 			errs = append(errs, err, slot.Release())
 			continue
 		}

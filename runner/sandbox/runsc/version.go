@@ -19,7 +19,7 @@ func version(binary string) string {
 			}
 		}
 	}
-	out, err := exec.Command(binary, "--version").Output() //nolint:gosec // the operator's binary
+	out, err := exec.Command(binary, "--version").Output()
 	if err != nil {
 		return "gvisor of unknown version"
 	}

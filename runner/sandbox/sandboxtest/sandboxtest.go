@@ -70,11 +70,11 @@ func program(t testing.TB, pkg, env string) string {
 	built.Lock()
 	defer built.Unlock()
 	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "quavon-test-")
+		dir, err := os.MkdirTemp("", "quavon-test-") //nolint:usetesting // it outlives the test
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // rootless tests share it
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		built.dir = dir

@@ -58,7 +58,7 @@ func AsUser(t *testing.T) bool {
 // be written by others.
 func userHome(t *testing.T) string {
 	t.Helper()
-	home, err := os.MkdirTemp("/var/lib", "quavon-test-")
+	home, err := os.MkdirTemp("/var/lib", "quavon-test-") //nolint:usetesting // not below /tmp
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func userHome(t *testing.T) string {
 // install links or copies a program for everyone to run.
 func install(t *testing.T, src, dst string) {
 	t.Helper()
-	err := os.MkdirAll(filepath.Dir(dst), 0o755) //nolint:gosec // for another user
+	err := os.MkdirAll(filepath.Dir(dst), 0o755)
 	if err == nil {
 		err = copyFile(src, dst)
 	}
@@ -87,7 +87,7 @@ func copyFile(src, dst string) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(dst, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755) //nolint:gosec // for another user
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
 	if err != nil {
 		return err
 	}

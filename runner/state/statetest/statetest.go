@@ -29,7 +29,7 @@ func Path(t testing.TB) string {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		t.Fatalf("make %s (set %s to another place): %v", base, EnvBase, err)
 	}
-	path, err := os.MkdirTemp(base, "")
+	path, err := os.MkdirTemp(base, "") //nolint:usetesting // not below /tmp
 	if err != nil {
 		t.Fatal(err)
 	}
