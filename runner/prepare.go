@@ -1,27 +1,27 @@
 package runner
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 
 	"github.com/quavon/quavon/runner/agent"
-	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/toolchain"
 )
 
 // prepare checks the job and makes the root it will see.
-func (j *run) prepare() error {
+func (j *run) prepare(ctx context.Context) (err error) {
 	if err := j.spec.Validate(); err != nil {
 		return err
 	}
 	if err := sandbox.Admit(j.runner.Backend, j.spec); err != nil {
 		return err
 	}
-	if j.spec.Root.Kind != job.RootHost {
-		return fault.New("images can't be run yet", "leave the image out to use the host's toolchain").
-			WithCode(string(job.ReasonImageUnknown))
+	if j.spec.Root.Kind == job.RootImage {
+		j.root, err = openImage(ctx, j.runner.Images, j.spec.Root)
+		return err
 	}
 	var targets []string
 	for _, m := range j.spec.Mounts {
@@ -29,18 +29,11 @@ func (j *run) prepare() error {
 			targets = append(targets, m.Target)
 		}
 	}
-	tree, err := toolchain.Prepare(toolchain.Config{Store: j.runner.Store, Mountpoints: targets})
-	if err != nil {
-		return &fault.Error{
-			What: "can't prepare the job's root", Err: err, Hint: fault.Hint(err),
-			Code: string(job.ReasonSandboxUnavailable),
-		}
-	}
-	j.tree = tree
-	return nil
+	j.root, err = openHost(j.runner.Store, targets)
+	return err
 }
 
-func (j *run) release() { _ = j.tree.Close() } // a lock, nothing to flush
+func (j *run) release() { _ = j.root.Close() } // a lock, nothing to flush
 
 // writableDirs are the job's own places, besides the workspace and caches.
 var writableDirs = []agent.Dir{
@@ -63,19 +56,20 @@ func (j *run) belowDir(target string) bool {
 
 // config is what the backend needs to know of the job.
 func (j *run) config() sandbox.Config {
-	return sandbox.Config{
-		ID:        j.spec.ID,
-		RootDir:   j.tree.Dir,
-		RootBinds: j.tree.Binds,
-		Mounts:    j.spec.Mounts,
-		Limits:    j.spec.Limits,
-		Guest:     j.runner.Guest,
+	c := sandbox.Config{
+		ID:     j.spec.ID,
+		Mounts: j.spec.Mounts,
+		Limits: j.spec.Limits,
+		Guest:  j.runner.Guest,
 	}
+	j.root.config(&c)
+	return c
 }
 
 // view is what the agent has to arrange; it numbers the overlays for diffs.
 func (j *run) view() agent.Setup {
-	s := agent.Setup{Dirs: writableDirs}
+	var s agent.Setup
+	j.root.setup(&s)
 	for i, m := range j.spec.Mounts {
 		lower := fmt.Sprintf("%s/%d", sandbox.LowerDir, i)
 		if m.Mode == job.MountReadOnly {

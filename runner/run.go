@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,15 +16,15 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
-	"github.com/quavon/quavon/runner/toolchain"
 )
 
 // run is one job on its way.
 type run struct {
 	runner   *Runner
 	spec     job.Spec
+	log      *slog.Logger
 	streams  Streams
-	tree     *toolchain.Tree
+	root     root
 	sandbox  sandbox.Sandbox
 	client   *agent.Client
 	overlays map[string]int
@@ -77,6 +78,10 @@ func (j *run) stop(ctx context.Context) error {
 	if err := j.sandbox.Stop(ctx); err != nil {
 		return fault.Wrap(err, "can't remove the sandbox", "the next start of quavon tries again").
 			WithCode(string(job.ReasonInternal))
+	}
+	if j.log.Enabled(ctx, slog.LevelDebug) { // else it isn't worth waiting for
+		end, _ := j.ended()
+		j.log.Debug("the runtime said", "text", end.Log)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/workspace"
@@ -24,6 +26,8 @@ type Runner struct {
 	Guest string
 	// Store is the directory of prepared toolchain roots.
 	Store string
+	// Images is the store that jobs' images are in; nil has none.
+	Images *image.Store
 	// Spool is the directory that changes with content wait in.
 	Spool string
 	// Grace is between SIGTERM and SIGKILL when a job is ended; zero is DefaultGrace.
@@ -46,7 +50,7 @@ const (
 
 // Streams is where a job's bytes come from and go to. All fields may be nil.
 type Streams struct {
-	// Stdin is read by the first step that wants it.
+	// Stdin is the first step's.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Rows and Cols are the terminal's size for steps with one, Resize its later
@@ -73,6 +77,7 @@ type Size struct{ Rows, Cols uint16 }
 // left when Run returns.
 func (r *Runner) Run(ctx context.Context, spec job.Spec, streams Streams) (job.Result, error) {
 	j := newRun(r, spec, streams)
+	j.log = cmp.Or(r.Log, slog.New(slog.DiscardHandler)).With("job", spec.ID)
 	err := j.all(ctx)
 	if err != nil {
 		j.fail(err)
@@ -82,7 +87,7 @@ func (r *Runner) Run(ctx context.Context, spec job.Spec, streams Streams) (job.R
 
 // all runs the phases in order. Whatever fails, stop comes last.
 func (j *run) all(ctx context.Context) error {
-	if err := j.phase("prepare", func() error { return j.prepare() }); err != nil {
+	if err := j.phase("prepare", func() error { return j.prepare(ctx) }); err != nil {
 		return err
 	}
 	defer j.release()
@@ -127,26 +132,23 @@ func (j *run) startFailed(ctx context.Context, err error) error {
 		j.end(end.Reason, "the limit leaves no room for a sandbox")
 		return nil
 	}
-	f := &fault.Error{What: "can't start a sandbox", Err: withLog(err, end), Hint: fault.Hint(err), Code: fault.Code(err)}
-	if f.Code == "" {
-		f.Code = string(job.ReasonSandboxUnavailable)
+	return &fault.Error{
+		What: "can't start a sandbox", Err: withLog(err, end), Hint: fault.Hint(err),
+		Code: cmp.Or(fault.Code(err), string(job.ReasonSandboxUnavailable)),
 	}
-	return f
 }
 
 func (j *run) phase(name string, f func() error) error {
 	start := time.Now()
 	err := f()
+	j.log.Debug("phase done", "phase", name, "took", time.Since(start))
 	j.result.Phases = append(j.result.Phases, job.Phase{Name: name, Took: time.Since(start)})
 	return err
 }
 
 // fail notes an error in the result, for readers of its JSON form.
 func (j *run) fail(err error) {
-	j.result.Reason = job.Reason(fault.Code(err))
-	if j.result.Reason == job.ReasonNone {
-		j.result.Reason = job.ReasonInternal
-	}
+	j.result.Reason = cmp.Or(job.Reason(fault.Code(err)), job.ReasonInternal)
 	j.result.Message, j.result.Hint = err.Error(), fault.Hint(err)
 }
 

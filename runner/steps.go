@@ -3,17 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox"
-	"github.com/quavon/quavon/runner/toolchain"
 )
 
 // slack is how much longer than its own promise the agent may take before it is
@@ -188,15 +184,16 @@ func (j *run) grace() time.Duration {
 }
 
 func (j *run) command(st job.Step) agent.Command {
+	as := j.root.user()
 	return agent.Command{
-		Argv: st.Argv, Env: environ(st.Env), Dir: j.dir(st),
-		UID: sandbox.JobUID, GID: sandbox.JobUID,
+		Argv: st.Argv, Env: environ(j.root.env(), st.Env), Dir: j.dir(st),
+		UID: as.UID, GID: as.GID, Groups: as.Groups,
 		TTY: st.TTY, Rows: j.streams.Rows, Cols: j.streams.Cols,
 		Timeout: st.Timeout, Grace: j.grace(),
 	}
 }
 
-// dir is where a step starts: the workspace, or home without one.
+// dir is where a step starts: the workspace, or what the root has instead.
 func (j *run) dir(st job.Step) string {
 	switch {
 	case st.Dir != "":
@@ -204,22 +201,5 @@ func (j *run) dir(st job.Step) string {
 	case slices.ContainsFunc(j.spec.Mounts, func(m job.Mount) bool { return m.Target == job.WorkspaceDir }):
 		return job.WorkspaceDir
 	}
-	return toolchain.Home
-}
-
-// environ is the sandbox's base environment with a step's entries in its place.
-func environ(step []string) []string {
-	env := map[string]string{
-		"HOME": toolchain.Home, "USER": toolchain.User, "LOGNAME": toolchain.User,
-		"SHELL": "/bin/sh", "LANG": "C.UTF-8", "PATH": toolchain.Path("", nil),
-	}
-	for _, e := range step {
-		k, v, _ := strings.Cut(e, "=")
-		env[k] = v
-	}
-	out := make([]string, 0, len(env))
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, k+"="+env[k])
-	}
-	return out
+	return j.root.dir()
 }

@@ -19,6 +19,9 @@ const ProtocolVersion = wire.ProtocolVersion
 // first Dirs, then Overlays, then Binds, so that these may lie below a Dir, where
 // a missing target is made. After it the agent gives up the capability to mount.
 type Setup struct {
+	// WritableRoot puts a writable layer on scratch over the whole root, before
+	// anything else, so that a missing target is made anywhere.
+	WritableRoot bool
 	// Overlays are mounted in order; the upper layer of overlay i is on scratch.
 	Overlays []Overlay
 	// Binds show a path of the sandbox read-only at a second place.

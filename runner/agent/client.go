@@ -78,7 +78,7 @@ func (c *Client) Ping(ctx context.Context) error { return wrap("ping", c.conn.Pi
 
 // Setup arranges the job's view of the file system. It is called once, first.
 func (c *Client) Setup(ctx context.Context, s Setup) error {
-	req := &agentpb.Setup{}
+	req := &agentpb.Setup{WritableRoot: s.WritableRoot}
 	for _, o := range s.Overlays {
 		req.Overlays = append(req.Overlays, &agentpb.Overlay{Lower: o.Lower, Target: o.Target, Protect: o.Protect})
 	}

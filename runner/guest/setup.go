@@ -45,6 +45,11 @@ func (a *agent) setUp(s *agentpb.Setup) error {
 
 func arrange(s *agentpb.Setup) ([]files.Overlay, error) {
 	var overlays []files.Overlay
+	if s.GetWritableRoot() {
+		if err := enterWritableRoot(); err != nil {
+			return nil, fmt.Errorf("make the root writable: %w", err)
+		}
+	}
 	for i, d := range s.GetDirs() {
 		if err := mountDir(i, d); err != nil {
 			return nil, fmt.Errorf("make the directory %s: %w", d.GetPath(), err)

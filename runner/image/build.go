@@ -53,7 +53,7 @@ func (b *builder) build(ctx context.Context) (*built, error) {
 	if err := b.run.checkPaths(tree); err != nil {
 		return nil, err
 	}
-	if err := tree.Ensure(points, b.base); err != nil {
+	if err := tree.Ensure(append(b.run.workDir(tree), points...), b.base); err != nil {
 		return nil, err
 	}
 	entries := tree.Finish()
@@ -176,10 +176,7 @@ func (b *builder) closeSpools() {
 // uuid is the same for the same root.
 func (b *builder) uuid() (id [16]byte) {
 	h := sha256.New()
-	fmt.Fprintf(h, "quavon root %d\n", rootFormat) //nolint:errcheck // a hash never fails to write
-	for _, l := range b.img.Layers {
-		fmt.Fprintln(h, l.DiffID) //nolint:errcheck // same
-	}
+	fmt.Fprintf(h, "quavon root %d of %s\n", rootFormat, b.img.Config) //nolint:errcheck // a hash never fails to write
 	copy(id[:], h.Sum(nil))
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8: by a rule of our own
 	return id

@@ -66,4 +66,21 @@ func (r *Run) checkPaths(t *flatten.Tree) error {
 	return nil
 }
 
+// workDir is the working directory when the image doesn't have it, as Docker
+// makes it too.
+func (r *Run) workDir(t *flatten.Tree) []flatten.Point {
+	if r.WorkDir == "" {
+		return nil
+	}
+	p := t.Resolve(path.Join("/", r.WorkDir))
+	above := p
+	for t.Lookup(above) == nil {
+		above = path.Dir(above)
+	}
+	if above == p || !t.Lookup(above).IsDir() {
+		return nil
+	}
+	return []flatten.Point{dir(p, 0o755)}
+}
+
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

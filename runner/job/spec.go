@@ -40,6 +40,9 @@ type Root struct {
 	Kind RootKind `json:"kind"`
 	// Image is "sha256:<hex>" of the platform manifest; RootImage only.
 	Image string `json:"image,omitempty"`
+	// User is a name or id of the image's, ":group" may follow; "" is the user in
+	// the image's config. RootImage only.
+	User string `json:"user,omitempty"`
 }
 
 // MountMode is how a host directory appears in the sandbox.

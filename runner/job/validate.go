@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -19,13 +20,21 @@ const WorkspaceDir = "/workspace"
 // Bounds of a Spec. They keep a hostile or mistaken one from growing past what
 // the agent protocol carries.
 const (
-	maxSteps    = 256
-	MaxMounts   = 64
-	maxGlobs    = 256
-	maxPath     = 4095
-	maxArgBytes = 128 << 10
-	minMemory   = 64 << 20
-	minDisk     = 1 << 20
+	maxSteps  = 256
+	MaxMounts = 64
+	maxGlobs  = 256
+	maxUser   = 128
+	maxPath   = 4095
+	minMemory = 64 << 20
+	minDisk   = 1 << 20
+)
+
+// Bounds of a step's arguments and of its environment, strings counted with a
+// final zero byte each.
+const (
+	MaxStrings  = 8000
+	MaxArgBytes = 120 << 10
+	MaxEnvBytes = 88 << 10
 )
 
 // reserved lists what no mount may cover: the kernel's file systems, the
@@ -68,12 +77,15 @@ func (s Spec) validateID() error {
 func (s Spec) validateRoot() error {
 	switch s.Root.Kind {
 	case RootHost:
-		if s.Root.Image != "" {
-			return reject("root.image", "is set for the host's root", "leave it out, or set root.kind to image")
+		if s.Root.Image != "" || s.Root.User != "" {
+			return reject("root.image", "or root.user is set for the host's root", "leave it out, or set root.kind to image")
 		}
 	case RootImage:
 		if ok, _ := regexp.MatchString(`^sha256:[0-9a-f]{64}$`, s.Root.Image); !ok {
 			return reject("root.image", fmt.Sprintf("%q is not a digest", s.Root.Image), "write sha256: and 64 hexadecimal digits")
+		}
+		if len(s.Root.User) > maxUser || strings.ContainsFunc(s.Root.User, unicode.IsControl) {
+			return reject("root.user", fmt.Sprintf("%.200q is not valid", s.Root.User), "write NAME, UID or UID:GID")
 		}
 	default:
 		return reject("root.kind", fmt.Sprintf("%q is unknown", s.Root.Kind), "use host or image")

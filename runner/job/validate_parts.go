@@ -86,16 +86,11 @@ func (st Step) validate(field string) error {
 	if len(st.Argv) == 0 || st.Argv[0] == "" {
 		return reject(field+".argv", "is empty", "name a command to run")
 	}
-	total := 0
-	for _, a := range slices.Concat(st.Argv, st.Env) {
-		if strings.ContainsRune(a, 0) {
-			return reject(field, "has a NUL byte in its arguments or environment", "leave it out")
-		}
-		total += len(a) + 1
+	if why := validateStrings(st.Argv, MaxArgBytes); why != "" {
+		return reject(field+".argv", why, "pass long data in a file or on stdin")
 	}
-	if total > maxArgBytes {
-		return reject(field, fmt.Sprintf("has %d bytes of arguments and environment, more than %d", total, maxArgBytes),
-			"pass long data in a file or on stdin")
+	if why := validateStrings(st.Env, MaxEnvBytes); why != "" {
+		return reject(field+".env", why, "pass long data in a file or on stdin")
 	}
 	for _, e := range st.Env {
 		if k, _, ok := strings.Cut(e, "="); !ok || k == "" {
@@ -112,6 +107,20 @@ func (st Step) validate(field string) error {
 		return reject(field+".network", fmt.Sprintf("%q is unknown", st.Network), "use none or registries")
 	}
 	return nil
+}
+
+func validateStrings(list []string, most int) string {
+	total := 0
+	for _, s := range list {
+		if strings.ContainsRune(s, 0) {
+			return "has a NUL byte"
+		}
+		total += len(s) + 1
+	}
+	if total > most || len(list) > MaxStrings {
+		return fmt.Sprintf("has %d bytes in %d strings, more than %d in %d", total, len(list), most, MaxStrings)
+	}
+	return ""
 }
 
 func (l Limits) validate() error {

@@ -18,7 +18,7 @@ const (
 	GuestDir = "/.quavon"
 	// GuestBinary is quavon-guest, read-only. The backend starts it as
 	// "GuestBinary init" with the byte stream on its stdin and stdout. Rootless it
-	// starts under JobUID, the one id there is in the user namespace; so the agent's
+	// starts under the mounts' owner, the one id there is in the user namespace; so the agent's
 	// first act is to take AgentUID, keeping the capabilities it was given.
 	GuestBinary = GuestDir + "/guest"
 	// ScratchDir is the one writable place, sized by Limits.Disk. Everything a
@@ -49,9 +49,22 @@ type Config struct {
 	RootBinds []job.Mount
 	// Mounts are attached below LowerDir. Only Source is the backend's business.
 	Mounts []job.Mount
+	// Owner is who the owner of a mount's source is inside; nil is JobUID.
+	Owner  *Owner
 	Limits job.Limits
 	// Guest is the host path of quavon-guest, checked by CheckGuest.
 	Guest string
+}
+
+// Owner is a user and a group inside a sandbox.
+type Owner struct{ UID, GID uint32 }
+
+// MountOwner is Owner with its default.
+func (c Config) MountOwner() Owner {
+	if c.Owner == nil {
+		return Owner{JobUID, JobUID}
+	}
+	return *c.Owner
 }
 
 // Backend starts sandboxes of one kind. Methods are safe for concurrent use.

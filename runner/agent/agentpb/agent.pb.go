@@ -478,10 +478,12 @@ func (*Request_KillAll) isRequest_Op() {}
 func (*Request_Shutdown) isRequest_Op() {}
 
 type Setup struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Overlays      []*Overlay             `protobuf:"bytes,1,rep,name=overlays" json:"overlays,omitempty"`
-	Binds         []*Bind                `protobuf:"bytes,2,rep,name=binds" json:"binds,omitempty"`
-	Dirs          []*Dir                 `protobuf:"bytes,3,rep,name=dirs" json:"dirs,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Overlays []*Overlay             `protobuf:"bytes,1,rep,name=overlays" json:"overlays,omitempty"`
+	Binds    []*Bind                `protobuf:"bytes,2,rep,name=binds" json:"binds,omitempty"`
+	Dirs     []*Dir                 `protobuf:"bytes,3,rep,name=dirs" json:"dirs,omitempty"`
+	// writable_root puts a writable layer over the root first of all.
+	WritableRoot  bool `protobuf:"varint,4,opt,name=writable_root,json=writableRoot" json:"writable_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +537,13 @@ func (x *Setup) GetDirs() []*Dir {
 		return x.Dirs
 	}
 	return nil
+}
+
+func (x *Setup) GetWritableRoot() bool {
+	if x != nil {
+		return x.WritableRoot
+	}
+	return false
 }
 
 type Overlay struct {
@@ -1639,11 +1648,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x04stat\x18\x06 \x01(\v2\x15.quavon.agent.v1.StatH\x00R\x04stat\x125\n" +
 	"\bkill_all\x18\a \x01(\v2\x18.quavon.agent.v1.KillAllH\x00R\akillAll\x127\n" +
 	"\bshutdown\x18\b \x01(\v2\x19.quavon.agent.v1.ShutdownH\x00R\bshutdownB\x04\n" +
-	"\x02op\"\x94\x01\n" +
+	"\x02op\"\xb9\x01\n" +
 	"\x05Setup\x124\n" +
 	"\boverlays\x18\x01 \x03(\v2\x18.quavon.agent.v1.OverlayR\boverlays\x12+\n" +
 	"\x05binds\x18\x02 \x03(\v2\x15.quavon.agent.v1.BindR\x05binds\x12(\n" +
-	"\x04dirs\x18\x03 \x03(\v2\x14.quavon.agent.v1.DirR\x04dirs\"Q\n" +
+	"\x04dirs\x18\x03 \x03(\v2\x14.quavon.agent.v1.DirR\x04dirs\x12#\n" +
+	"\rwritable_root\x18\x04 \x01(\bR\fwritableRoot\"Q\n" +
 	"\aOverlay\x12\x14\n" +
 	"\x05lower\x18\x01 \x01(\tR\x05lower\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +

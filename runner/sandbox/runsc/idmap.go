@@ -16,8 +16,6 @@ import (
 // owner is a file's user and group.
 type owner struct{ uid, gid uint32 }
 
-var jobOwner = owner{sandbox.JobUID, sandbox.JobUID}
-
 func ownerOf(dir string) (owner, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -31,27 +29,27 @@ func ownerOf(dir string) (owner, error) {
 }
 
 // idmaps keeps the user namespaces that swap an owner with the job's ids. One is
-// made per owner, since making it costs a process.
+// made per pair, since making it costs a process.
 type idmaps struct {
 	mu    sync.Mutex
-	files map[owner]*os.File
+	files map[[2]owner]*os.File
 }
 
-func (m *idmaps) get(o owner) (*os.File, error) {
+func (m *idmaps) get(o, job owner) (*os.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f := m.files[o]; f != nil {
+	if f := m.files[[2]owner{o, job}]; f != nil {
 		return f, nil
 	}
-	f, err := newUserNamespace(swap(o.uid, sandbox.JobUID), swap(o.gid, sandbox.JobUID))
+	f, err := newUserNamespace(swap(o.uid, job.uid), swap(o.gid, job.gid))
 	if err != nil {
 		return nil, fault.Wrap(err, "make a user namespace to map file owners",
 			"check that user namespaces are enabled: sysctl user.max_user_namespaces")
 	}
 	if m.files == nil {
-		m.files = map[owner]*os.File{}
+		m.files = map[[2]owner]*os.File{}
 	}
-	m.files[o] = f
+	m.files[[2]owner{o, job}] = f
 	return f, nil
 }
 

@@ -39,7 +39,7 @@ func (s *box) bundle(c sandbox.Config, sources []string) *specs.Spec {
 		Version:     specs.Version,
 		Hostname:    "quavon",
 		Root:        &specs.Root{Path: c.RootDir, Readonly: true},
-		Process:     s.process(),
+		Process:     s.process(c.MountOwner()),
 		Mounts:      mounts(c, sources, s.slot.Path(scratchDir)),
 		Annotations: scratchAnnotations(s.slot.Path(scratchDir), c.Limits.Disk),
 		Linux: &specs.Linux{Namespaces: []specs.LinuxNamespace{
@@ -58,20 +58,20 @@ func (s *box) bundle(c sandbox.Config, sources []string) *specs.Spec {
 		spec.Annotations["dev.gvisor.spec.rootfs.type"] = "erofs"
 	}
 	if s.b.rootless {
-		mapCaller(spec.Linux)
+		mapCaller(spec.Linux, c.MountOwner())
 	}
 	return spec
 }
 
 // process starts the agent. Rootless there is a single id in the user namespace,
 // which must be the job's, so that the caller's files are the job's own.
-func (s *box) process() *specs.Process {
-	id := uint32(sandbox.AgentUID)
+func (s *box) process(jobs sandbox.Owner) *specs.Process {
+	user := specs.User{UID: sandbox.AgentUID, GID: sandbox.AgentUID}
 	if s.b.rootless {
-		id = sandbox.JobUID
+		user = specs.User{UID: jobs.UID, GID: jobs.GID}
 	}
 	return &specs.Process{
-		User: specs.User{UID: id, GID: id},
+		User: user,
 		Args: []string{sandbox.GuestBinary, "init"},
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		Cwd:  "/",
@@ -83,10 +83,10 @@ func (s *box) process() *specs.Process {
 	}
 }
 
-func mapCaller(l *specs.Linux) {
+func mapCaller(l *specs.Linux, jobs sandbox.Owner) {
 	l.Namespaces = append(l.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
-	l.UIDMappings = []specs.LinuxIDMapping{{ContainerID: sandbox.JobUID, HostID: uint32(os.Geteuid()), Size: 1}} //nolint:gosec // ids are 32 bits
-	l.GIDMappings = []specs.LinuxIDMapping{{ContainerID: sandbox.JobUID, HostID: uint32(os.Getegid()), Size: 1}} //nolint:gosec // ids are 32 bits
+	l.UIDMappings = []specs.LinuxIDMapping{{ContainerID: jobs.UID, HostID: uint32(os.Geteuid()), Size: 1}} //nolint:gosec // ids are 32 bits
+	l.GIDMappings = []specs.LinuxIDMapping{{ContainerID: jobs.GID, HostID: uint32(os.Getegid()), Size: 1}} //nolint:gosec // ids are 32 bits
 }
 
 // mounts lists everything but the root. gVisor adds /sys, /dev and /dev/pts, on

@@ -48,7 +48,7 @@ func unavailable(err error) error {
 }
 
 func (s *box) start(ctx context.Context, c sandbox.Config) error {
-	sources, maps, err := s.sources(c.Mounts)
+	sources, maps, err := s.sources(c.Mounts, owner{c.MountOwner().UID, c.MountOwner().GID})
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ type mapping struct {
 // sources are the host paths of the mounts as runsc will see them: rootless the
 // directories themselves; for root, those whose owner isn't the job's are shown
 // through an id-mapped mount.
-func (s *box) sources(mounts []job.Mount) ([]string, []mapping, error) {
+func (s *box) sources(mounts []job.Mount, jobs owner) ([]string, []mapping, error) {
 	var paths []string
 	var maps []mapping
 	for i, m := range mounts {
@@ -86,7 +86,7 @@ func (s *box) sources(mounts []job.Mount) ([]string, []mapping, error) {
 		if err != nil {
 			return nil, nil, fault.Wrap(err, "attach "+m.Source, "check that the directory exists")
 		}
-		if s.b.rootless || o == jobOwner {
+		if s.b.rootless || o == jobs {
 			paths = append(paths, m.Source)
 			continue
 		}
@@ -94,7 +94,7 @@ func (s *box) sources(mounts []job.Mount) ([]string, []mapping, error) {
 		if err := os.MkdirAll(target, 0o700); err != nil {
 			return nil, nil, err
 		}
-		f, err := s.b.idmaps.get(o)
+		f, err := s.b.idmaps.get(o, jobs)
 		if err != nil {
 			return nil, nil, err
 		}

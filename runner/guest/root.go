@@ -1,0 +1,43 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// rootMounts are the file systems that the old root has and the new one needs.
+var rootMounts = []string{"/proc", "/sys", "/dev", sandbox.GuestDir}
+
+// enterWritableRoot mounts an overlay of the root, with its upper layer on
+// scratch, and makes it the root of the agent and all it starts. A job can't leave
+// it again: that takes a capability, or a process whose root is the old one.
+func enterWritableRoot() error {
+	root := filepath.Join(sandbox.ScratchDir, "root")
+	upper, work := filepath.Join(sandbox.ScratchDir, "rootupper"), filepath.Join(sandbox.ScratchDir, "rootwork")
+	for _, dir := range []string{root, upper, work} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := copyOwner("/", upper); err != nil {
+		return err
+	}
+	options := "lowerdir=/,upperdir=" + upper + ",workdir=" + work
+	if err := unix.Mount("overlay", root, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return err
+	}
+	for _, dir := range rootMounts {
+		if err := unix.Mount(dir, root+dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("move %s into it: %w", dir, err)
+		}
+	}
+	if err := unix.Chroot(root); err != nil {
+		return err
+	}
+	return os.Chdir("/")
+}
