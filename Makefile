@@ -10,7 +10,7 @@ GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go),go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
 
 # Tools and generated tables outlive a clone: CI and every checkout share them.
-CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quavon
+CACHE := $(or $(QUAVON_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quavon)
 TOOLS := $(CACHE)/tools
 
 # A clone of another user's is still ours to describe (sudo make).
@@ -42,7 +42,7 @@ bin/quavon bin/quavon-guest: bin/%: FORCE
 	@$(GO_BUILD) -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
 bin/runsc: gvisor/go.mod gvisor/go.sum $(wildcard gvisor/precompile/*.go) build/runsc.sh
-	GO=$(GO) CACHE=$(CACHE) build/runsc.sh $@
+	GO=$(GO) QUAVON_CACHE=$(CACHE) build/runsc.sh $@
 
 .PHONY: test
 test: all ## run every Go test, as root also those that need it (PKG=./runner/... for some)

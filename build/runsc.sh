@@ -1,10 +1,11 @@
 #!/bin/bash
 # runsc.sh OUT: build stock runsc at the version gvisor/go.mod pins.
 #
-# It is built from a vendored copy below CACHE, because Go refuses to overlay
+# It is built from a vendored copy below the machine's cache, because Go refuses to overlay
 # files of its module cache, and upstream's seccomp tables come in as an overlay.
 set -euo pipefail
-: "${GO:=go}" "${CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/quavon}"
+: "${GO:=go}"
+cache=${QUAVON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quavon}
 out=$(realpath -m "$1")
 cd "$(dirname "$0")/../gvisor"
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off
@@ -15,13 +16,13 @@ module=$("$GO" list -m -f '{{.Version}}' gvisor.dev/gvisor)
 # "release-<date>" for one and would offer to download that release's sidecars.
 version=$(sed -E 's/.*-([0-9]{8})[0-9]{6}-([0-9a-f]+)$/release-\1-\2/' <<<"$module")
 key=$(cat go.mod go.sum precompile/*.go <("$GO" env GOARCH) | sha256sum | cut -c1-12)
-src=$CACHE/runsc/$version-$key
+src=$cache/runsc/$version-$key
 
 # overlay.json is written last, so its presence says that src is whole.
 if [ ! -e "$src/overlay.json" ]; then
 	echo "preparing gVisor $version in $src, once for this machine"
-	mkdir -p "$CACHE/runsc"
-	tmp=$(mktemp -d "$CACHE/runsc/.prepare-XXXXXX")
+	mkdir -p "$cache/runsc"
+	tmp=$(mktemp -d "$cache/runsc/.prepare-XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
 	cp go.mod go.sum "$tmp"
 	(cd "$tmp" && "$GO" mod vendor)
