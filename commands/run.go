@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image"
 )
 
 // runOptions is everything quavon run was asked for.
@@ -16,6 +17,8 @@ type runOptions struct {
 	*program
 
 	Argv      []string
+	Image     string
+	User      string
 	Workspace string
 	Write     bool
 	Patch     string
@@ -35,12 +38,14 @@ type runOptions struct {
 	Memory, Disk, OutputLimit byteSize
 	Pids                      int64
 	Timeout                   time.Duration
+	// image is what Image names in the store.
+	image *image.Record
 	// asked says whether a flag was given, so that a default can give way where a
 	// request must be refused.
 	asked func(flag string) bool
 }
 
-const runLong = `Run a command in a throwaway sandbox, with this host's own tools.
+const runLong = `Run a command in a throwaway sandbox, with this host's own tools or in an image.
 
 The command sees /usr and a part of /etc, read-only, and the current directory at
 /workspace. It may change everything there: the changes stay in the sandbox and are
@@ -48,19 +53,25 @@ gone afterwards, unless --write, --patch or --collect hands them back. There is 
 network. It runs as an unprivileged user, with nothing of your home directory, your
 environment or your credentials, unless you pass it.
 
+With --image it sees the image's files instead, all of them writable as far as its
+user may, and runs as the user and in the environment that the image's config names.
+Without a command the image's own is run. "quavon images --help" says how images
+get here.
+
 The exit code is the command's own; "quavon help exit-codes" has the others.`
 
 const runExample = `  quavon run -- npm test
   quavon run --memory 2GiB --timeout 10m -- go test ./...
   quavon run --patch fix.diff -- ./codemod.sh
   quavon run --collect 'reports/**/*.xml' --out results -- make test
+  quavon run --image node22 -- npm test
   quavon run -t -- bash`
 
 func newRun(p *program, run func(context.Context, *runOptions) error) *cobra.Command {
 	o := &runOptions{program: p}
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- COMMAND [ARG...]",
-		Short:   "Run a command in a sandbox with the host's tools",
+		Short:   "Run a command in a sandbox with the host's tools or in an image",
 		Long:    runLong,
 		Example: runExample,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,6 +89,8 @@ func newRun(p *program, run func(context.Context, *runOptions) error) *cobra.Com
 func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.SetInterspersed(false) // what follows the command is the command's
 	f.SortFlags = false
+	f.StringVarP(&o.Image, "image", "i", "", "image to run in: a name of the store or the lock, or a digest; see quavon images ls")
+	f.StringVarP(&o.User, "user", "u", "", "user of the image to run as: NAME, UID or UID:GID (default: the image's own)")
 	f.StringVarP(&o.Workspace, "workspace", "w", ".", `directory shown at /workspace; "none" for none`)
 	f.BoolVar(&o.Write, "write", false, "write the job's changes back to the workspace when it has ended by itself")
 	f.StringVar(&o.Patch, "patch", "", `write the job's changes as a git patch to this file; "-" is stdout`)
@@ -110,8 +123,10 @@ func (o *runOptions) limitFlags(f *pflag.FlagSet) {
 func (o *runOptions) check() error {
 	noWorkspace := o.Workspace == "none"
 	switch {
-	case len(o.Argv) == 0:
+	case len(o.Argv) == 0 && o.Image == "":
 		return fault.New("there is no command to run", "write it behind --, such as: quavon run -- make test")
+	case o.User != "" && o.Image == "":
+		return fault.New("--user without --image", "with the host's tools a job is always the same user: leave it out")
 	case len(o.Collect) > 0 && o.Out == "":
 		return fault.New("--collect without --out", "name a directory for the files: --out DIR")
 	case o.Out != "" && len(o.Collect) == 0:

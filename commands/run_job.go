@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -36,6 +37,9 @@ func (o *runOptions) runAndDeliver(ctx context.Context) (job.Result, error) {
 	if err != nil {
 		return failed(none, err), err
 	}
+	if err := o.findImage(r); err != nil {
+		return failed(none, err), err
+	}
 	spec, err := o.spec(r.Backend.Policies())
 	if err != nil {
 		return failed(none, err), err
@@ -61,10 +65,7 @@ func (o *runOptions) runAndDeliver(ctx context.Context) (job.Result, error) {
 
 // failed notes an error of ours in a result.
 func failed(res job.Result, err error) job.Result {
-	res.Reason = job.Reason(fault.Code(err))
-	if res.Reason == job.ReasonNone {
-		res.Reason = job.ReasonInternal
-	}
+	res.Reason = cmp.Or(job.Reason(fault.Code(err)), job.ReasonInternal)
 	res.Message, res.Hint = err.Error(), fault.Hint(err)
 	return res
 }

@@ -40,7 +40,7 @@ var cacheEnv = []string{
 func (o *runOptions) spec(have sandbox.Policies) (job.Spec, error) {
 	s := job.Spec{
 		ID:      "run-" + strings.ToLower(rand.Text()[:16]),
-		Root:    job.Root{Kind: job.RootHost},
+		Root:    o.root(),
 		Collect: o.Collect,
 		Limits:  o.limits(have),
 	}
@@ -53,7 +53,11 @@ func (o *runOptions) spec(have sandbox.Policies) (job.Spec, error) {
 			s.Changes = job.ChangesContent
 		}
 	}
-	s.Steps = []job.Step{{Argv: o.Argv, Env: o.environ(s.Mounts), TTY: o.TTY, Network: job.NetworkNone}}
+	argv, err := o.argv()
+	if err != nil {
+		return job.Spec{}, err
+	}
+	s.Steps = []job.Step{{Argv: argv, Env: o.environ(s.Mounts), TTY: o.TTY, Network: job.NetworkNone}}
 	return s, nil
 }
 
@@ -154,7 +158,10 @@ func (o *runOptions) environ(mounts []job.Mount) []string {
 			shown = append(shown, m)
 		}
 	}
-	env := []string{"PATH=" + toolchain.Path(o.env("PATH"), shown)}
+	var env []string
+	if o.image == nil {
+		env = append(env, "PATH="+toolchain.Path(o.env("PATH"), shown))
+	}
 	if o.TTY {
 		term := o.env("TERM")
 		if term == "" {

@@ -47,6 +47,7 @@ func runScripts(t *testing.T) {
 	}
 	stateDir := statetest.Path(t)
 	guest, runsc := sandboxtest.Guest(t), sandboxtest.Runsc(t)
+	images := testImages(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join(dir, "testdata", "script"),
 		RequireExplicitExec: true,
@@ -55,6 +56,9 @@ func runScripts(t *testing.T) {
 			e.Setenv(state.EnvDir, stateDir)
 			e.Setenv(envGuest, guest)
 			e.Setenv(envRunsc, runsc)
+			for name, value := range images {
+				e.Setenv(name, value)
+			}
 			return os.MkdirAll(filepath.Join(e.WorkDir, "ws"), 0o755)
 		},
 		Condition: func(cond string) (bool, error) {

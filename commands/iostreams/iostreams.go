@@ -32,6 +32,9 @@ func (s *Streams) InIsTerminal() bool { return isTerminal(s.in) }
 // OutIsTerminal says whether results are read by a person.
 func (s *Streams) OutIsTerminal() bool { return isTerminal(s.out) }
 
+// ErrIsTerminal says whether messages are read by a person.
+func (s *Streams) ErrIsTerminal() bool { return isTerminal(s.errOut) }
+
 func isTerminal(f *os.File) bool { return f != nil && term.IsTerminal(int(f.Fd())) }
 
 // Color says whether messages on ErrOut may be coloured.

@@ -55,6 +55,9 @@ func (s *Store) record(id v1.Hash) string { return filepath.Join(s.dir, recordsD
 func (s *Store) root(id v1.Hash) string   { return filepath.Join(s.dir, rootsDir, id.Hex+".erofs") }
 func (s *Store) work(id v1.Hash) string   { return filepath.Join(s.dir, tmpDir, id.Hex) }
 
+// Scratch is a directory for temporary files that are as big as images.
+func (s *Store) Scratch() string { return filepath.Join(s.dir, tmpDir) }
+
 const pollLock = 20 * time.Millisecond
 
 // lock waits until no other process imports, checks or removes the image.

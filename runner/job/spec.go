@@ -38,7 +38,8 @@ const (
 // Root is the job's root file system.
 type Root struct {
 	Kind RootKind `json:"kind"`
-	// Image is "sha256:<hex>" of the platform manifest; RootImage only.
+	// Image is "sha256:<hex>" of the image's config, or of a manifest or index that
+	// it was imported by; RootImage only.
 	Image string `json:"image,omitempty"`
 	// User is a name or id of the image's, ":group" may follow; "" is the user in
 	// the image's config. RootImage only.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -103,12 +105,9 @@ const maxSpool = 128 << 30
 
 // spool keeps r in a file without a name.
 func spool(r io.Reader, scratch string) (*os.File, error) {
-	f, err := os.CreateTemp(scratch, "archive-*")
+	f, err := nameless(scratch)
 	if err != nil {
 		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	n, err := io.Copy(f, io.LimitReader(r, maxSpool+1))
 	if err == nil && n > maxSpool {
@@ -118,6 +117,21 @@ func spool(r io.Reader, scratch string) (*os.File, error) {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// nameless makes a file that is gone when it is closed, however that happens.
+func nameless(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
+	if err == nil || !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EISDIR) {
+		return f, err
+	}
+	if f, err = os.CreateTemp(dir, "archive-*"); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

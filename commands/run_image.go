@@ -1,0 +1,95 @@
+package commands
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/state"
+)
+
+// openImages opens the store in the state directory.
+func openImages() (*image.Store, error) {
+	dir, err := state.Default()
+	if err != nil {
+		return nil, err
+	}
+	st, err := state.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return image.OpenStore(st.Path("images"))
+}
+
+// findImage looks up --image and hands the runner its store.
+func (o *runOptions) findImage(r *runner.Runner) (err error) {
+	if o.Image == "" {
+		return nil
+	}
+	if r.Images, err = openImages(); err != nil {
+		return err
+	}
+	o.image, err = o.imageNamed(r.Images, o.Image)
+	return err
+}
+
+// imageNamed finds an image of the store. What the lock says of a name counts
+// more than the store's own names: it pins a digest.
+func (p *program) imageNamed(s *image.Store, name string) (*image.Record, error) {
+	l, err := p.readLock()
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return s.Find(name)
+	}
+	_, pinned := l.Find(name, source.Host())
+	if pinned == nil {
+		return s.Find(name)
+	}
+	r, err := s.Find(pinned.Config)
+	if err != nil {
+		return nil, fault.Wrap(err, "the lock's image "+name+" isn't in the store", "run `quavon images pull`").
+			WithCode(string(job.ReasonImageUnknown))
+	}
+	return r, nil
+}
+
+// readLock reads the lock file, nil when there is none and none is named.
+func (p *program) readLock() (*lock.File, error) {
+	path := p.env(lock.EnvFile)
+	if path == "" {
+		path = lock.DefaultName
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	return lock.Read(path)
+}
+
+// root is where the job's root file system comes from.
+func (o *runOptions) root() job.Root {
+	if o.image == nil {
+		return job.Root{Kind: job.RootHost}
+	}
+	return job.Root{Kind: job.RootImage, Image: o.image.Config.String(), User: o.User}
+}
+
+// argv is the command to run: what was typed, else the image's own. A typed
+// command is not handed to the image's entrypoint.
+func (o *runOptions) argv() ([]string, error) {
+	if len(o.Argv) > 0 || o.image == nil {
+		return o.Argv, nil
+	}
+	own := append(append([]string(nil), o.image.Run.Entrypoint...), o.image.Run.Cmd...)
+	if len(own) == 0 {
+		return nil, fault.New("the image "+o.Image+" names no command", "write one behind --").WithCode(string(job.ReasonRejected))
+	}
+	return own, nil
+}
