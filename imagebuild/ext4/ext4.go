@@ -38,8 +38,9 @@ type Options struct {
 	// MaxSize in bytes is a limit on the image, and what resize2fs can later
 	// grow a mounted one to at no cost. 0 is DefaultMaxSize.
 	MaxSize int64
-	// ResizeInode reserves room for the group descriptors of MaxSize. Without it
-	// Linux grows a mounted file system by changing it to meta_bg.
+	// ResizeInode prepares for growing: it reserves room for the group descriptors
+	// of MaxSize, and inodes enough for what will be added. Without it Linux grows
+	// a mounted file system by changing it to meta_bg.
 	ResizeInode bool
 	// Journal in bytes, at least MinJournal; 0 is none.
 	Journal int64

@@ -41,7 +41,7 @@ func (g *geometry) reserved(h heads) int64 { return h.head - 1 - g.descBlocks }
 // place puts the metadata of so many groups and inodes behind block next. It
 // returns false if the inodes need more groups.
 func place(h heads, next, groups, inodes int64) (geometry, bool) {
-	per := ceilDiv(ceilDiv(inodes, groups), inodesPerBlock) * inodesPerBlock
+	per := ceilDiv(max(ceilDiv(inodes, groups), h.minInodes), inodesPerBlock) * inodesPerBlock
 	g := geometry{groups: groups, groupInodes: uint32(per), descBlocks: ceilDiv(groups, descsPerBlock)}
 	if per > maxGroupInodes {
 		return g, false

@@ -12,18 +12,25 @@ const (
 	maxInodes = 1<<32 - 1<<22
 )
 
+// growthInodes is one inode for each 64 KiB of a group: growing adds groups, and
+// every group has as many inodes as the first.
+const growthInodes = 2048
+
 // heads are the first blocks of some groups: superblock and descriptors, and
 // their backups. Their size is fixed before the size of the image is known.
 type heads struct {
 	// head is in blocks.
 	head int64
+	// minInodes of each group.
+	minInodes int64
 }
 
 func newHeads(o *Options) heads {
 	groups := ceilDiv(o.MaxSize>>blockBits, groupBlocks)
-	h := heads{1 + ceilDiv(groups, descsPerBlock)}
+	h := heads{head: 1 + ceilDiv(groups, descsPerBlock)}
 	if o.ResizeInode {
 		h.head++ // there is always something to reserve
+		h.minInodes = growthInodes
 	}
 	return h
 }

@@ -136,3 +136,20 @@ func TestHash(t *testing.T) {
 		}
 	}
 }
+
+// TestPruneLeavesNothing has a file that an upper layer replaces: its content is
+// free space and not in the image.
+func TestPruneLeavesNothing(t *testing.T) {
+	t.Parallel()
+	secret := strings.Repeat("deleted content ", 20000)
+	image, info := build(t, Options{}, layer(t, imagetest.File("f", secret), imagetest.File("g", "g")), layer(t, imagetest.File("f", "new")))
+	check(t, image)
+	b, err := os.ReadFile(image)
+	must(t, err)
+	if strings.Contains(string(b), "deleted content") {
+		t.Error("the image has content of a file that was replaced")
+	}
+	if info.Free < int64(len(secret)) {
+		t.Errorf("%d bytes are free", info.Free)
+	}
+}
