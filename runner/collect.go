@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,9 @@ func (j *run) goneWhileCollecting(err error) error {
 	default:
 	}
 	return &fault.Error{
-		What: "can't hand back the job's files", Err: err, Code: string(job.ReasonInternal),
-		Hint: "ask for fewer files: a pattern that is narrower, or a job that leaves less behind",
+		What: "can't hand back the job's files", Err: err,
+		Hint: cmp.Or(fault.Hint(err), "ask for fewer files: a pattern that is narrower, or a job that leaves less behind"),
+		Code: cmp.Or(fault.Code(err), string(job.ReasonInternal)),
 	}
 }
 

@@ -197,17 +197,27 @@ func TestHurrySkipsTheGrace(t *testing.T) {
 
 func TestAStuckReaderDoesNotHoldTheEnd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	s := b.spec("yes")
-	s.Limits.Wall = 500 * time.Millisecond
-	hurry := make(chan struct{})
-	_, stuck := io.Pipe() // nobody reads, nobody closes
-	time.AfterFunc(2*time.Second, func() { close(hurry) })
-	res, err := b.Run(t.Context(), s, runner.Streams{Stdout: stuck, Hurry: hurry})
-	if err != nil || res.Reason != job.ReasonTimeoutWall {
-		t.Errorf("result %+v, %v", res, err)
+	for name, streams := range map[string]runner.Streams{
+		"in time":    {},
+		"in a hurry": {Hurry: closed()},
+	} {
+		b := newBench(t)
+		s := b.spec("yes")
+		s.Limits.Wall = 500 * time.Millisecond
+		_, stuck := io.Pipe() // nobody reads, nobody closes
+		streams.Stdout = stuck
+		res, err := b.Run(t.Context(), s, streams)
+		if err != nil || res.Reason != job.ReasonTimeoutWall {
+			t.Errorf("%s: result %+v, %v", name, res, err)
+		}
+		_ = stuck.Close() // ends the copy that was left behind
 	}
-	_ = stuck.Close() // ends the copy that was left behind
+}
+
+func closed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
 
 func TestTerminalFollowsTheOperators(t *testing.T) {

@@ -146,21 +146,21 @@ func (j *run) killAll(ctx context.Context) error {
 }
 
 // kill ends what the job runs: TERM, a grace, KILL, as the agent does it. When
-// that takes longer than it should, or the operator is in a hurry, the command is
-// given up and the sandbox stopped instead.
+// that fails, when the command's last output finds no reader in time, or when the
+// operator is in a hurry, the command is given up and the sandbox stopped instead.
+// The end of life, which is the command's, ends the wait.
 func (j *run) kill(life context.Context, giveUp context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(life)
-	defer cancel(nil)
 	go func() {
-		select {
-		case <-j.streams.Hurry:
-			giveUp(errSandboxGone)
-		case <-ctx.Done():
+		if err := j.killAll(life); err != nil {
+			giveUp(err)
 		}
 	}()
-	if err := j.killAll(ctx); err != nil {
-		giveUp(err)
+	select {
+	case <-j.streams.Hurry:
+	case <-time.After(j.grace() + slack):
+	case <-life.Done():
 	}
+	giveUp(errSandboxGone)
 }
 
 func (j *run) followSize(ctx context.Context, p *agent.Process) {
