@@ -4,7 +4,6 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/quavon/quavon/runner/fault"
 )
 
 // Controller is a resource the kernel can bound.
@@ -117,77 +114,6 @@ func probeV2(c Controller, root string) string {
 	return ""
 }
 
-// findOwn fills own for version 1, whose threads are moved between groups. A
-// controller whose group can't be found can't be used.
-func (h *Host) findOwn() {
-	paths, err := membership("/proc/thread-self/cgroup")
-	for c, root := range h.roots {
-		dir := ""
-		if err == nil {
-			dir, err = inMount(root, paths[string(c)])
-		}
-		if err != nil {
-			h.missing[c] = fmt.Sprintf("this process's %s control group was not found: %v", c, err)
-			delete(h.roots, c)
-			continue
-		}
-		h.own[c] = dir
-	}
-}
-
-// inMount is the directory of a group below a hierarchy's mount point. In a
-// container the mount may begin at the container's own group.
-func inMount(root, path string) (string, error) {
-	mounted, err := mountRoot(root)
-	if err != nil {
-		return "", err
-	}
-	rel, err := filepath.Rel(mounted, path)
-	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", fmt.Errorf("%s is outside of %s", path, mounted)
-	}
-	dir := filepath.Join(root, rel)
-	return dir, unix.Access(filepath.Join(dir, "tasks"), unix.W_OK)
-}
-
-// mountRoot is the group that a mount point shows at its top.
-func mountRoot(point string) (string, error) {
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	root := ""
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 4 && f[4] == point {
-			root = f[3] // The last mount on a point is the visible one.
-		}
-	}
-	if root == "" {
-		return "", fmt.Errorf("%s is not a mount point", point)
-	}
-	return root, nil
-}
-
-// membership reads a /proc/PID/cgroup file: controller (or "" for version 2) to
-// path.
-func membership(file string) (map[string]string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	paths := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(f) != 3 {
-			return nil, fmt.Errorf("%s: unexpected line %q", file, line)
-		}
-		for _, c := range strings.Split(f[1], ",") {
-			paths[c] = f[2]
-		}
-	}
-	return paths, nil
-}
-
 func fsMagic(path string) int64 {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -202,69 +128,4 @@ func words(dir, file string) []string {
 		return nil
 	}
 	return strings.Fields(string(data))
-}
-
-// dirs lists the distinct directories of a group.
-func (h *Host) dirs(id string) []string {
-	var dirs []string
-	for _, c := range controllers {
-		root, ok := h.roots[c]
-		if !ok {
-			continue
-		}
-		if d := filepath.Join(root, parent, id); !slices.Contains(dirs, d) {
-			dirs = append(dirs, d)
-		}
-	}
-	return dirs
-}
-
-// make creates one directory of a group below the shared parent, which another
-// process may be removing at the same time. It fails when the group exists and
-// has processes; an empty one is stale and replaced, with its counters.
-func (h *Host) make(dir string) error {
-	for try := 0; ; try++ {
-		err := h.mkdir(filepath.Dir(dir))
-		if err == nil || errors.Is(err, os.ErrExist) {
-			err = h.mkdir(dir)
-		}
-		if errors.Is(err, os.ErrExist) && os.Remove(dir) == nil {
-			continue
-		}
-		if !errors.Is(err, os.ErrNotExist) || try == 10 {
-			return err
-		}
-	}
-}
-
-// enable passes version 2's controllers down to the sandboxes' groups. Writing
-// what is already enabled changes nothing.
-func (h *Host) enable() error {
-	if !h.v2 {
-		return nil
-	}
-	for _, dir := range []string{mountPointOf(h), filepath.Join(mountPointOf(h), parent)} {
-		var want []string
-		have := words(dir, "cgroup.subtree_control")
-		for _, c := range controllers {
-			if h.roots[c] != "" && !slices.Contains(have, string(c)) {
-				want = append(want, "+"+string(c))
-			}
-		}
-		if want == nil {
-			continue
-		}
-		if err := write(filepath.Join(dir, "cgroup.subtree_control"), strings.Join(want, " ")); err != nil {
-			return fault.Wrap(err, "enable control group controllers",
-				"check that "+dir+" has no processes of its own and that its controllers are delegated")
-		}
-	}
-	return nil
-}
-
-func mountPointOf(h *Host) string {
-	for _, root := range h.roots {
-		return root
-	}
-	return mountPoint
 }
