@@ -61,6 +61,9 @@ func (p *program) noteReport(r *image.Record) {
 	if n := r.Report.Capabilities; n > 0 {
 		p.note("note: %d files have capabilities, which jobs can't use: they were left out", n)
 	}
+	if len(r.Report.Names) > 0 {
+		p.note("      quavon images inspect %s names them", r.Config.Hex[:12])
+	}
 }
 
 // note says something on stderr that is no error.

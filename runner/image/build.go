@@ -176,7 +176,7 @@ func (b *builder) closeSpools() {
 // uuid is the same for the same root.
 func (b *builder) uuid() (id [16]byte) {
 	h := sha256.New()
-	fmt.Fprintf(h, "quavon root %d of %s\n", rootFormat, b.img.Config) //nolint:errcheck // a hash never fails to write
+	fmt.Fprintf(h, "quavon root %d of %s\n", rootFormat, b.img.Config)
 	copy(id[:], h.Sum(nil))
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8: by a rule of our own
 	return id

@@ -26,7 +26,7 @@ func (s *Store) Remove(ctx context.Context, r *Record) error {
 	if err != nil {
 		return fault.Wrap(err, "can't remove the image "+r.Config.String(), "wait for the import that holds it")
 	}
-	defer l.Close() //nolint:errcheck // nothing was written through it
+	defer l.Close()
 	if err := s.remove(s.root(r.Config), s.record(r.Config)); err != nil {
 		hint := "check the permissions in " + s.dir
 		if errors.Is(err, ErrInUse) {
@@ -41,7 +41,7 @@ func (s *Store) Remove(ctx context.Context, r *Record) error {
 func (s *Store) remove(root, record string) error {
 	f, err := os.Open(root)
 	if err == nil {
-		defer f.Close() //nolint:errcheck // only a lock
+		defer f.Close()
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return ErrInUse
@@ -111,7 +111,7 @@ func (s *Store) sweep(c *Collected) error {
 func (s *Store) sweepOne(path, hex string, c *Collected) error {
 	l := flock.New(filepath.Join(s.dir, locksDir, hex))
 	free, err := l.TryLock()
-	defer l.Close() //nolint:errcheck // nothing was written through it
+	defer l.Close()
 	if err != nil || !free {
 		return err
 	}

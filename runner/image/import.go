@@ -96,7 +96,7 @@ func (s *Store) present(img *source.Image) (*Record, bool) {
 	if err != nil {
 		return nil, false
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	return r, check(r, f) == nil
 }
 
@@ -114,7 +114,7 @@ func (s *Store) make(ctx context.Context, img *source.Image, run Run, o ImportOp
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // synced before it counts
+	defer f.Close()
 	if o.Limits == (flatten.Limits{}) {
 		o.Limits = flatten.DefaultLimits
 	}

@@ -91,7 +91,7 @@ func (s *Store) recheck(ctx context.Context, r *Record, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close() //nolint:errcheck // nothing was written through it
+	defer l.Close()
 	fresh, err := readRecord(s.record(r.Config))
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *Store) Verify(ctx context.Context, r *Record, deep bool) error {
 	if err != nil {
 		return broken(err, r)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	if deep {
 		err = checkDeep(ctx, r, f)
 	} else {

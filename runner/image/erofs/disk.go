@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 // On-disk constants, from the kernel's fs/erofs/erofs_fs.h.

@@ -14,8 +14,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 // DataStart is where file data begins in an image.
@@ -47,7 +48,10 @@ func Write(f *os.File, dataEnd int64, t *flatten.Tree, o Options) (int64, error)
 	if err := w.write(); err != nil {
 		return 0, fmt.Errorf("write EROFS metadata: %w", err)
 	}
-	sb := super{rootNid: uint16(t.Inode(flatten.RootID).Num), inodes: uint64(len(l.order)), blocks: uint32(end), metaBlock: uint32(metaStart), uuid: o.UUID}
+	sb := super{
+		rootNid: uint16(t.Inode(flatten.RootID).Num), inodes: uint64(len(l.order)),
+		blocks: uint32(end), metaBlock: uint32(metaStart), uuid: o.UUID,
+	}
 	if _, err := f.WriteAt(sb.block(), 0); err != nil {
 		return 0, err
 	}

@@ -1,8 +1,9 @@
 package erofs
 
 import (
-	"github.com/quavon/quavon/runner/image/flatten"
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/image/flatten"
 )
 
 // maxInline is the most that is stored beside an inode. Longer tails would

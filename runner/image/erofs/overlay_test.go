@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/quavon/quavon/runner/image/erofs"
 	"github.com/quavon/quavon/runner/image/flatten"
 	"github.com/quavon/quavon/runner/image/imagetest"

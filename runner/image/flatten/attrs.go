@@ -83,6 +83,7 @@ func (s *scanner) xattrs(pax map[string]string) (string, error) {
 		}
 		if name == capabilityName {
 			s.tree.Report.Capabilities++
+			s.tree.Report.name(s.last)
 		}
 		out = appendString(appendString(out, name), pax[key])
 		if len(out) > maxXattrs {

@@ -312,6 +312,7 @@ func TestAttributes(t *testing.T) {
 	}
 	want := flatten.Report{
 		Xattrs:       map[string]int64{"user.overlay.origin": 1, "trusted.overlay.opaque": 1, "system.posix_acl_access": 1},
+		Names:        []string{`"a"`},
 		Capabilities: 1, Setuid: 1, Implied: 1, Globals: 1,
 	}
 	if d := cmp.Diff(want, tree.Report); d != "" {

@@ -95,6 +95,8 @@ type Report struct {
 	DevNodes int64 `json:"dev_nodes,omitempty"`
 	// OtherNodes counts device nodes elsewhere.
 	OtherNodes int64 `json:"other_nodes,omitempty"`
+	// Names are the first of OtherNodes and of the files with capabilities.
+	Names []string `json:"names,omitempty"`
 	// Xattrs counts attributes that aren't kept, by name.
 	Xattrs map[string]int64 `json:"xattrs,omitempty"`
 	// Capabilities and Setuid count files that have them, in all layers.
@@ -108,6 +110,15 @@ type Report struct {
 
 // maxXattrNames bounds Report.Xattrs: a layer can invent names without end.
 const maxXattrNames = 64
+
+// maxNames bounds Report.Names.
+const maxNames = 100
+
+func (r *Report) name(name string) {
+	if len(r.Names) < maxNames {
+		r.Names = append(r.Names, quote(name))
+	}
+}
 
 func (r *Report) dropXattr(name string, n int64) {
 	if r.Xattrs == nil {
@@ -127,6 +138,7 @@ func (r *Report) Add(o *Report) {
 	r.Setuid += o.Setuid
 	r.Implied += o.Implied
 	r.Globals += o.Globals
+	r.Names = append(r.Names, o.Names[:min(len(o.Names), maxNames-len(r.Names))]...)
 	for name, n := range o.Xattrs {
 		r.dropXattr(name, n)
 	}

@@ -50,7 +50,8 @@ func (m *merger) bind() error {
 		}
 		to := m.upper.inodeOf(m.upper.walk(target))
 		if t := m.upper.at(to); t.Mode == 0 || t.IsDir() || t.flags&flagPending != 0 {
-			return &EntryError{m.upper.layer, m.upper.path(id), fmt.Errorf("the hard link's target %s is no file of the image", quote(path))}
+			err := fmt.Errorf("the hard link's target %s is no file of the image", quote(path))
+			return &EntryError{m.upper.layer, m.upper.path(id), err}
 		}
 		n.inode, n.Mode, n.flags = to, m.upper.at(to).Mode, n.flags&^flagPending
 	}

@@ -99,6 +99,7 @@ func (s *scanner) device(parts []string) {
 		s.tree.Report.DevNodes++
 	} else {
 		s.tree.Report.OtherNodes++
+		s.tree.Report.name(strings.Join(parts, "/"))
 	}
 }
 

@@ -29,7 +29,7 @@ type Blob struct {
 	Plain, Packed []byte
 }
 
-// Gzip, Zstd and Plain pack a tar.
+// Gzip packs a tar.
 func Gzip(t testing.TB, plain []byte) Blob {
 	t.Helper()
 	var b bytes.Buffer
@@ -48,7 +48,7 @@ func Zstd(t testing.TB, plain []byte) Blob {
 	return Blob{types.OCILayerZStd, plain, w.EncodeAll(plain, nil)}
 }
 
-// Plain doesn't pack a tar.
+// Plain leaves a tar as it is.
 func Plain(plain []byte) Blob { return Blob{types.OCIUncompressedLayer, plain, plain} }
 
 // Digest implements v1.Layer.

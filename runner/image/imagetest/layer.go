@@ -28,7 +28,7 @@ type Entry struct {
 	Major, Minor int64
 }
 
-// Dir, File, Link and Symlink make the entries tests need most.
+// Dir is a directory.
 func Dir(name string) Entry { return Entry{Type: tar.TypeDir, Name: name, Mode: 0o755} }
 
 // File is a regular file.

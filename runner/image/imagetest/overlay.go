@@ -26,10 +26,6 @@ func Overlay(t testing.TB, layers ...[]Entry) string {
 	}
 	at := filepath.Join(base, "merged")
 	must(t, os.Mkdir(at, 0o755))
-	must(t, os.Chdir(base)) // short names: the option's length is limited
-	for i := range lower {
-		lower[i] = filepath.Base(lower[i])
-	}
 	must(t, unix.Mount("overlay", at, "overlay", unix.MS_RDONLY, "lowerdir="+strings.Join(lower, ":")))
 	unmount(t, at)
 	return at

@@ -103,7 +103,7 @@ func (a *ahead) Peek(n int) ([]byte, error) {
 // what it reads from first.
 func (a *ahead) Close() error {
 	a.stop(io.ErrClosedPipe)
-	for range a.full { //nolint:revive // what was read ahead is dropped
+	for range a.full {
 	}
 	a.done.Wait()
 	return nil

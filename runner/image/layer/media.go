@@ -28,11 +28,11 @@ const (
 
 // mediaTypes is every type of layer that is read.
 var mediaTypes = map[types.MediaType]compression{
-	types.OCIUncompressedLayer:                          none,
-	types.OCILayer:                                      gzipped,
-	types.OCILayerZStd:                                  zstded,
-	types.DockerUncompressedLayer:                       none,
-	types.DockerLayer:                                   gzipped,
+	types.OCIUncompressedLayer:    none,
+	types.OCILayer:                gzipped,
+	types.OCILayerZStd:            zstded,
+	types.DockerUncompressedLayer: none,
+	types.DockerLayer:             gzipped,
 	"application/vnd.docker.image.rootfs.diff.tar.zstd": zstded,
 }
 
@@ -88,7 +88,7 @@ func decompress(r *ahead, d v1.Descriptor) (io.Reader, error) {
 		return nil, err
 	}
 	head, err := r.Peek(6)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	found := sniff(head)

@@ -129,7 +129,7 @@ func Read(path string) (*File, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the image lock", "run `quavon build images`, or name the file in "+EnvFile)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the image lock", "check "+path)

@@ -53,8 +53,9 @@ func (p *document) file(v value, err *error) *File {
 func (p *document) image(v value, path string, err *error) Image {
 	f := p.fields(v, path, err).known("name source ref sourceDigest index platforms")
 	img := Image{
-		Name: f.text("name", imageName), Source: Source(f.text("source", oneOf(SourceRegistry, SourceLayout, SourceDockerArchive, SourceDockerDaemon))),
-		Ref: f.text("ref", reference), SourceDigest: f.text("sourceDigest", optional(digest)), Index: f.text("index", optional(digest)),
+		Name:   f.text("name", imageName),
+		Source: Source(f.text("source", oneOf(SourceRegistry, SourceLayout, SourceDockerArchive, SourceDockerDaemon))),
+		Ref:    f.text("ref", reference), SourceDigest: f.text("sourceDigest", optional(digest)), Index: f.text("index", optional(digest)),
 	}
 	last := ""
 	f.list("platforms", true, func(path string, v value) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/layer"
 )
@@ -38,7 +39,7 @@ func openArchive(f *os.File) (*archive, error) {
 	r := tar.NewReader(f)
 	for {
 		hdr, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return a, nil
 		}
 		if err != nil {

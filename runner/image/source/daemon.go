@@ -45,7 +45,7 @@ func daemon(ctx context.Context, ref string, s Select, scratch string) (*Image, 
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end, or failed
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		return nil, fmt.Errorf("it answers %s: %q", resp.Status, strings.TrimSpace(string(why)))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/quavon/quavon/runner/fault"
 )
 

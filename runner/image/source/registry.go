@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -131,7 +132,8 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return resp, err
 	}
 	if resp.ContentLength > maxDocument {
-		return nil, errors.Join(fmt.Errorf("%s sends %d bytes, more than %d", req.URL.Host, resp.ContentLength, maxDocument), resp.Body.Close())
+		err := fmt.Errorf("%s sends %d bytes, more than %d", req.URL.Host, resp.ContentLength, maxDocument)
+		return nil, errors.Join(err, resp.Body.Close())
 	}
 	resp.Body = &boundedBody{resp.Body, maxDocument}
 	return resp, nil
@@ -162,7 +164,7 @@ func newStallGuard(r io.ReadCloser) *stallGuard {
 
 func (g *stallGuard) Read(p []byte) (int, error) {
 	n, err := g.ReadCloser.Read(p)
-	if !g.timer.Reset(stall) && err != nil && err != io.EOF {
+	if !g.timer.Reset(stall) && err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("the registry sent nothing for %v: %w", stall, err)
 	}
 	return n, err

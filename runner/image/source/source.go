@@ -10,6 +10,7 @@ import (
 	"io"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/quavon/quavon/runner/image/layer"
 )
 
@@ -107,7 +108,8 @@ func document(ctx context.Context, b blobs, kind string, d v1.Descriptor) ([]byt
 		return nil, fmt.Errorf("read %s %s: %w", kind, d.Digest, err)
 	}
 	if d.Size > 0 && int64(len(raw)) != d.Size {
-		return nil, &layer.DigestError{Kind: kind + " " + d.Digest.String(), Want: fmt.Sprintf("%d bytes", d.Size), Got: fmt.Sprint(len(raw))}
+		want := fmt.Sprintf("%d bytes", d.Size)
+		return nil, &layer.DigestError{Kind: kind + " " + d.Digest.String(), Want: want, Got: fmt.Sprint(len(raw))}
 	}
 	return raw, layer.Check(kind, raw, d.Digest)
 }
