@@ -29,7 +29,8 @@ func newImages(p *program) *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newImagesPull(p), newImagesImport(p), newImagesLs(p), newImagesInspect(p), newImagesVerify(p), newImagesRm(p), newImagesGC(p))
+	cmd.AddCommand(newImagesPull(p), newImagesImport(p), newImagesLs(p), newImagesInspect(p))
+	cmd.AddCommand(newImagesVerify(p), newImagesRm(p), newImagesGC(p))
 	return cmd
 }
 

@@ -73,7 +73,8 @@ func (o *imagesLsOptions) table(all []*image.Record) error {
 		if len(r.Origins) > 0 {
 			from = r.Origins[0].From
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", name, r.Config.Hex[:12], r.Platform, r.Root.Entries, approx(r.Root.Allocated), shorten(from))
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n",
+			name, r.Config.Hex[:12], r.Platform, r.Root.Entries, approx(r.Root.Allocated), shorten(from))
 	}
 	return w.Flush()
 }

@@ -97,7 +97,8 @@ func openImage(ctx context.Context, store *image.Store, r job.Root) (root, error
 func checkIDs(u image.User) error {
 	for _, id := range append([]uint32{u.UID, u.GID}, u.Groups...) {
 		if id == sandbox.AgentUID {
-			return fault.New(fmt.Sprintf("the image's user has the id %d, which is the sandbox's own", id), "choose another with --user UID:GID")
+			return fault.New(fmt.Sprintf("the image's user has the id %d, which is the sandbox's own", id),
+				"choose another with --user UID:GID")
 		}
 	}
 	return nil

@@ -26,6 +26,8 @@ const (
 	zstded  compression = "zstd"
 )
 
+const dockerZstd types.MediaType = "application/vnd.docker.image.rootfs.diff.tar.zstd"
+
 // mediaTypes is every type of layer that is read.
 var mediaTypes = map[types.MediaType]compression{
 	types.OCIUncompressedLayer:    none,
@@ -33,7 +35,7 @@ var mediaTypes = map[types.MediaType]compression{
 	types.OCILayerZStd:            zstded,
 	types.DockerUncompressedLayer: none,
 	types.DockerLayer:             gzipped,
-	"application/vnd.docker.image.rootfs.diff.tar.zstd": zstded,
+	dockerZstd:                    zstded,
 }
 
 // MediaTypeError is a layer of a type that can't be read, or isn't read.
