@@ -2,7 +2,6 @@ package toolchain
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,10 +29,6 @@ func build(store, dir string, spec treeSpec) error {
 	defer lock.Close() // a lock, nothing to flush
 	if err := fill(tmp, spec); err != nil {
 		return err
-	}
-	// A crash of the machine must not leave empty files under a valid name.
-	if err := unix.Syncfs(int(lock.Fd())); err != nil {
-		return fmt.Errorf("sync %s: %w", tmp, err)
 	}
 	err = os.Rename(tmp, dir)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
@@ -119,10 +114,10 @@ func copyFile(src, dst string, e entry) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(dst, data, fs.FileMode(0o644|e.stat.Mode&0o111)); err != nil {
+	if err := writeFile(dst, data, fs.FileMode(0o644|e.mode&0o111)); err != nil {
 		return err
 	}
-	mtime := time.Unix(e.stat.Mtim.Unix())
+	mtime := time.Unix(0, e.mtime)
 	return os.Chtimes(dst, mtime, mtime)
 }
 

@@ -3,6 +3,7 @@ package toolchain
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,38 +36,39 @@ var allowed = []string{
 // entry is one file, link or directory below /etc.
 type entry struct {
 	// rel is relative to /etc.
-	rel  string
-	stat unix.Stat_t
+	rel string
+	// mode is the kernel's, size in bytes, mtime in nanoseconds; both are 0 of links.
+	mode        uint32
+	size, mtime int64
 }
 
-func (e entry) is(kind uint32) bool { return e.stat.Mode&unix.S_IFMT == kind }
+func (e entry) is(kind uint32) bool { return e.mode&unix.S_IFMT == kind }
 
 // allowed says whether the entry may be copied: links, and what others may read.
 func (e entry) allowed() bool {
-	switch e.stat.Mode & unix.S_IFMT {
+	switch e.mode & unix.S_IFMT {
 	case unix.S_IFLNK:
 		return true
 	case unix.S_IFREG:
-		return e.stat.Mode&0o004 != 0
+		return e.mode&0o004 != 0
 	case unix.S_IFDIR:
-		return e.stat.Mode&0o005 == 0o005
+		return e.mode&0o005 == 0o005
 	}
 	return false // sockets, devices
 }
 
 // scanEtc returns the allowed entries below etc, sorted, parents before
-// children. It is on the path of every run: one fstatat for each entry, no more.
+// children. It is on the path of every run, so it looks at no more than it must.
 func scanEtc(etc string) ([]entry, error) {
+	names, err := readNames(etc)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	var found []entry
 	for _, pattern := range allowed {
-		paths := []string{filepath.Join(etc, pattern)}
-		if strings.ContainsRune(pattern, '*') {
-			paths, _ = filepath.Glob(paths[0]) // fails only for a malformed pattern
-		}
-		for _, p := range paths {
-			rel := strings.TrimPrefix(p, etc+"/")
-			if err := walk(unix.AT_FDCWD, p, rel, &found); err != nil {
-				return nil, fmt.Errorf("%s: %w", p, err)
+		for _, rel := range expand(etc, pattern, names) {
+			if err := walk(unix.AT_FDCWD, filepath.Join(etc, rel), rel, &found); err != nil {
+				return nil, fmt.Errorf("%s in %s: %w", rel, etc, err)
 			}
 		}
 	}
@@ -74,17 +76,50 @@ func scanEtc(etc string) ([]entry, error) {
 	return found, nil
 }
 
+func readNames(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	return f.Readdirnames(-1)
+}
+
+// expand lists what a pattern may stand for; what isn't there is walk's business.
+// names are those in etc, so that it isn't read again for each pattern.
+func expand(etc, pattern string, names []string) []string {
+	first, rest, nested := strings.Cut(pattern, "/")
+	if !strings.Contains(pattern, "*") {
+		return []string{pattern}
+	}
+	var found []string
+	if !nested {
+		for _, n := range names {
+			if ok, _ := filepath.Match(pattern, n); ok {
+				found = append(found, n)
+			}
+		}
+		return found
+	}
+	below, _ := filepath.Glob(filepath.Join(etc, first, rest)) // fails only for a malformed pattern
+	for _, p := range below {
+		found = append(found, strings.TrimPrefix(p, etc+"/"))
+	}
+	return found
+}
+
 // walk adds what is called name in the directory dirfd, and all below it. Absent
 // paths are fine: hosts differ.
 func walk(dirfd int, name, rel string, found *[]entry) error {
-	e := entry{rel: rel}
-	err := unix.Fstatat(dirfd, name, &e.stat, unix.AT_SYMLINK_NOFOLLOW)
+	var st unix.Stat_t
+	err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	e := entry{rel, st.Mode, st.Size, st.Mtim.Nano()}
 	if !e.allowed() {
 		return nil
 	}
@@ -92,18 +127,30 @@ func walk(dirfd int, name, rel string, found *[]entry) error {
 	if !e.is(unix.S_IFDIR) {
 		return nil
 	}
+	return walkDir(dirfd, name, rel, found)
+}
+
+// walkDir adds what is in a directory. A symbolic link can't be changed, only
+// replaced, which its directory's time tells: links, which most of /etc's bulk
+// is, need no look of their own.
+func walkDir(dirfd int, name, rel string, found *[]entry) error {
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	dir := os.NewFile(uintptr(fd), rel)
 	defer dir.Close() // only read
-	names, err := dir.Readdirnames(-1)
+	children, err := dir.ReadDir(-1)
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		if err := walk(fd, n, rel+"/"+n, found); err != nil {
+	for _, c := range children {
+		below := rel + "/" + c.Name()
+		if c.Type()&fs.ModeSymlink != 0 {
+			*found = append(*found, entry{rel: below, mode: unix.S_IFLNK})
+			continue
+		}
+		if err := walk(fd, c.Name(), below, found); err != nil {
 			return err
 		}
 	}

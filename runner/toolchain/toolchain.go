@@ -67,7 +67,14 @@ func Prepare(c Config) (*Tree, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the host's /etc", "run `quavon run` as a user that can read /etc")
 	}
-	spec := treeSpec{etc: filepath.Join(c.Host, "etc"), layout: lay, entries: entries, mountpoints: mountpoints(c.Mountpoints)}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fault.Wrap(err, "can't prepare the toolchain's root", "mount /proc")
+	}
+	spec := treeSpec{
+		boot: string(boot), etc: filepath.Join(c.Host, "etc"),
+		layout: lay, entries: entries, mountpoints: mountpoints(c.Mountpoints),
+	}
 	dir := filepath.Join(c.Store, spec.key())
 	// Twice at most in practice: a tree can be removed between build and lock.
 	for range 5 {
@@ -102,6 +109,9 @@ func mountpoints(more []string) []string {
 
 // treeSpec is everything a tree is made from.
 type treeSpec struct {
+	// boot is the running kernel's id. A tree serves one boot only, because a crash
+	// of the machine may leave files empty that were never synced.
+	boot        string
 	etc         string
 	layout      layout
 	entries     []entry
@@ -113,7 +123,7 @@ func (s treeSpec) key() string {
 	h := sha256.New()
 	var num []byte
 	line := func(f string, args ...any) { fmt.Fprintf(h, f+"\x00", args...) } // a hash never fails to write
-	line("format %s", formatVersion)
+	line("format %s boot %s", formatVersion, s.boot)
 	for _, l := range s.layout.links {
 		line("link %s %s", l.name, l.target)
 	}
@@ -125,7 +135,7 @@ func (s treeSpec) key() string {
 	}
 	for _, e := range s.entries {
 		line("etc %s", e.rel)
-		for _, n := range []int64{int64(e.stat.Mode), e.stat.Size, e.stat.Mtim.Nano()} {
+		for _, n := range []int64{int64(e.mode), e.size, e.mtime} {
 			num = binary.LittleEndian.AppendUint64(num[:0], uint64(n))
 			h.Write(num)
 		}

@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -123,10 +124,14 @@ func TestTreeIsReusedUntilTheHostChanges(t *testing.T) {
 	}
 	seen := map[string]bool{first.Dir: true}
 	for name, change := range map[string]func() error{
-		"mtime":  func() error { return os.Chtimes(filepath.Join(c.Host, "etc/ld.so.cache"), time.Now(), time.Unix(1, 0)) },
-		"mode":   func() error { return os.Chmod(filepath.Join(c.Host, "etc/ssl/openssl.cnf"), 0o755) },
-		"size":   func() error { return os.WriteFile(filepath.Join(c.Host, "etc/ld.so.cache"), nil, 0o644) },
-		"new":    func() error { return os.WriteFile(filepath.Join(c.Host, "etc/ssl/certs/new"), nil, 0o644) },
+		"mtime": func() error { return os.Chtimes(filepath.Join(c.Host, "etc/ld.so.cache"), time.Now(), time.Unix(1, 0)) },
+		"mode":  func() error { return os.Chmod(filepath.Join(c.Host, "etc/ssl/openssl.cnf"), 0o755) },
+		"size":  func() error { return os.WriteFile(filepath.Join(c.Host, "etc/ld.so.cache"), nil, 0o644) },
+		"new":   func() error { return os.WriteFile(filepath.Join(c.Host, "etc/ssl/certs/new"), nil, 0o644) },
+		"link": func() error {
+			p := filepath.Join(c.Host, "etc/ssl/certs/a.0")
+			return errors.Join(os.Remove(p), os.Symlink("other.crt", p))
+		},
 		"layout": func() error { return os.Symlink("usr/lib64", filepath.Join(c.Host, "lib64")) },
 	} {
 		if err := change(); err != nil {
@@ -285,6 +290,11 @@ func asNobody(t *testing.T, run string) {
 
 func BenchmarkPrepareAgain(b *testing.B) {
 	c := Config{Store: b.TempDir()}
+	first, err := Prepare(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer first.Close()
 	for b.Loop() {
 		tree, err := Prepare(c)
 		if err != nil {
