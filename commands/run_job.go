@@ -11,7 +11,6 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/state"
 )
@@ -51,9 +50,10 @@ func (o *runOptions) runAndDeliver(ctx context.Context) (job.Result, error) {
 		return failed(none, err), err
 	}
 	defer restore()
-	reaped := o.reap(ctx, r.Backend)
+	reaper := &reaping{Backend: r.Backend, log: o.Log}
+	r.Backend = reaper
 	res, err := r.Run(ctx, spec, streams)
-	<-reaped
+	reaper.wait()
 	if err != nil {
 		return res, err
 	}
@@ -92,23 +92,6 @@ func (o *runOptions) runner() (*runner.Runner, error) {
 		Backend: runsc.New(path, st), Guest: guest, Store: st.Path("toolchain"), Spool: st.Path(),
 		Grace: o.Grace, Log: o.Log,
 	}, nil
-}
-
-// reap removes what crashed runs left behind, beside the job. The channel is
-// closed when it is done.
-func (o *runOptions) reap(ctx context.Context, b sandbox.Backend) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ids, err := b.Reap(ctx)
-		if len(ids) > 0 {
-			o.Log.Info("removed what crashed runs left", "sandboxes", ids)
-		}
-		if err != nil {
-			o.Log.Warn("can't remove what crashed runs left", "error", err)
-		}
-	}()
-	return done
 }
 
 // streams connects the job to this process's streams. With a document of ours on

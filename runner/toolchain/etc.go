@@ -37,7 +37,8 @@ var allowed = []string{
 type entry struct {
 	// rel is relative to /etc.
 	rel string
-	// mode is the kernel's, size in bytes, mtime in nanoseconds; both are 0 of links.
+	// mode is the kernel's, size in bytes, mtime in nanoseconds; of most links only the
+	// kind is known.
 	mode        uint32
 	size, mtime int64
 }
