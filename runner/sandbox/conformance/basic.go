@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/sandbox/hostlist"
 )
 
 func (s *suite) refused(t *testing.T, err error, p sandbox.Policy) {
@@ -89,6 +90,11 @@ func testInfo(t *testing.T, s *suite) {
 	}
 	if hit := b.Hit(); hit != nil {
 		t.Errorf("limits hit by an idle sandbox: %v", hit)
+	}
+	for _, line := range hostlist.Diff(s.before, s.lister.Take()) {
+		if strings.HasPrefix(line, "+ mount ") {
+			t.Errorf("the host's mount table has %s", line)
+		}
 	}
 	b.stop(t)
 }

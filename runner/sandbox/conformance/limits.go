@@ -39,6 +39,9 @@ func testMemory(t *testing.T, s *suite) {
 		}
 	}
 	b.stop(t)
+	if hit := b.Hit(); !slices.Contains(hit, job.ReasonLimitMemory) {
+		t.Errorf("limits hit, asked after stop: %v", hit)
+	}
 }
 
 // A job may have as many processes as it asked for; a fork bomb ends.

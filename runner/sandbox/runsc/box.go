@@ -31,10 +31,11 @@ type box struct {
 	stderr *os.File
 	log    tail
 
-	// done is closed after end was set; release lets the thread go that the
-	// runtime hangs on.
+	// done is closed after end and last, the final count of limits met, were set;
+	// release lets the thread go that the runtime hangs on.
 	done    chan struct{}
 	end     sandbox.End
+	last    cgroup.Events
 	release chan struct{}
 
 	// killed says that Stop ended the sandbox.
@@ -79,6 +80,7 @@ func (s *box) wait() {
 	}
 	s.end.State = s.cmd.ProcessState
 	s.end.Log = s.log.String() + s.panicLog()
+	s.last = s.events()
 	s.end.Reason = s.reason(err)
 	close(s.done)
 }
@@ -86,13 +88,12 @@ func (s *box) wait() {
 // reason tells a limit from the sandbox's own failure. An agent that left by
 // itself, or that Stop ended, has none.
 func (s *box) reason(exit error) job.Reason {
-	e, err := s.events()
 	switch {
-	case err == nil && e.OOMKills > 0:
+	case s.last.OOMKills > 0:
 		return job.ReasonLimitMemory
 	case exit == nil || s.killed.Load():
 		return job.ReasonNone
-	case err == nil && e.TasksRefused > 0:
+	case s.last.TasksRefused > 0:
 		// The sandbox kernel panics when it can't make a thread.
 		return job.ReasonLimitPids
 	default:
@@ -100,18 +101,26 @@ func (s *box) reason(exit error) job.Reason {
 	}
 }
 
-func (s *box) events() (cgroup.Events, error) {
+// events counts the limits met, as far as the kernel tells.
+func (s *box) events() cgroup.Events {
 	if s.group == nil {
-		return cgroup.Events{}, nil
+		return cgroup.Events{}
 	}
-	return s.group.Events()
+	e, err := s.group.Events()
+	if err != nil {
+		return cgroup.Events{}
+	}
+	return e
 }
 
 // Hit implements sandbox.Sandbox.
 func (s *box) Hit() []job.Reason {
-	e, err := s.events()
-	if err != nil {
-		return nil
+	var e cgroup.Events
+	select {
+	case <-s.done: // The group may be gone.
+		e = s.last
+	default:
+		e = s.events()
 	}
 	var hit []job.Reason
 	if e.OOMKills > 0 {
