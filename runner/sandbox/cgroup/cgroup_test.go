@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -170,6 +171,31 @@ func TestCreateTakesOverOnlyStaleGroups(t *testing.T) {
 	}
 	if l, err := g.Limits(); err != nil || l.Tasks != 11 {
 		t.Errorf("limits now %+v, %v", l, err)
+	}
+	if err := g.Kill(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := g.Remove(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAbandoned(t *testing.T) {
+	h := real(t)
+	g, err := h.Create(id(t), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(h.Abandoned(time.Hour), g.id) {
+		t.Error("a new group is abandoned")
+	}
+	if !slices.Contains(h.Abandoned(0), g.id) {
+		t.Error("an empty group is not abandoned")
+	}
+	cmd := startIn(t, g, "sleep", "100")
+	if slices.Contains(h.Abandoned(0), g.id) {
+		t.Error("a group with a process is abandoned")
 	}
 	if err := g.Kill(ctx(t)); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quavon/quavon/runner/fault"
 )
@@ -41,6 +42,28 @@ func (h *Host) make(dir string) error {
 			return err
 		}
 	}
+}
+
+// Abandoned lists the groups that have existed for some time without a process.
+// Those of sandboxes that are starting are younger.
+func (h *Host) Abandoned(age time.Duration) []string {
+	var ids []string
+	for _, dir := range h.dirs("") {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || !e.IsDir() || time.Since(info.ModTime()) < age || slices.Contains(ids, e.Name()) {
+				continue
+			}
+			if pids, err := h.Group(e.Name()).Procs(); err == nil && len(pids) == 0 {
+				ids = append(ids, e.Name())
+			}
+		}
+	}
+	return ids
 }
 
 // enable passes version 2's controllers down to the sandboxes' groups. Writing

@@ -51,6 +51,9 @@ func newSuite(t *testing.T, f Factory) *suite {
 		t.Fatal(err)
 	}
 	s.lister = hostlist.New([]string{dir}, append(f.Programs, self), []string{ids()})
+	if _, err := b.Reap(t.Context()); err != nil {
+		t.Errorf("reap: %v", err)
+	}
 	// The first sandbox may make what is kept for all, such as a directory.
 	s.start(t, job.Limits{}).stop(t)
 	s.before = s.lister.Take()

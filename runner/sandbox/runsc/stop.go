@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -142,7 +143,30 @@ func (b *Backend) Reap(ctx context.Context) ([]string, error) {
 		}
 		reaped = append(reaped, id)
 	}
+	if !b.rootless {
+		errs = append(errs, b.reapGroups(ctx))
+	}
 	return reaped, errors.Join(errs...)
+}
+
+// abandoned is an age that no starting sandbox's group reaches without a process.
+const abandoned = time.Minute
+
+// reapGroups removes what is left of runs whose state directory was deleted.
+func (b *Backend) reapGroups(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.patience, errors.New("the groups are in use"))
+	defer cancel()
+	ids := b.cgroups.Abandoned(abandoned)
+	slots, err := b.state.List()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !slices.Contains(slots, id) {
+			err = errors.Join(err, b.cgroups.Group(id).Remove(ctx))
+		}
+	}
+	return err
 }
 
 func (b *Backend) groupOf(id string) *cgroup.Group {
