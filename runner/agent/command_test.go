@@ -50,9 +50,10 @@ func TestCommands(t *testing.T) {
 		"no stdin":         {cmd: command("cat; echo end"), stdout: "end\n"},
 		"unread stdin":     {cmd: command("true"), stdin: strings.Repeat("x", 10<<20)},
 		"ids":              {cmd: with(command("id -u; id -g; id -G"), func(c *agent.Command) { c.Groups = []uint32{7, 8} }), stdout: "60000\n60000\n60000 7 8\n"},
-		"own session":      {cmd: command("cut -d' ' -f5,6 /proc/self/stat; echo $$"), stdout: " "},
+		"own session":      {cmd: command("set -- $(cat /proc/self/stat); test $6 = $$")},
 		"no capabilities":  {cmd: command("grep -c 'Cap.*:.0000000000000000$' /proc/self/status; grep NoNewPrivs /proc/self/status"), stdout: "5\nNoNewPrivs:\t1\n"},
 		"none as root":     {cmd: with(command("grep -c 'Cap.*:.0000000000000000$' /proc/self/status"), func(c *agent.Command) { c.UID, c.GID = 0, 0 }), stdout: "5\n"},
+		"default signals":  {cmd: argv("/test/signals"), stdout: "done\n"},
 		"only its streams": {cmd: command("ls /proc/self/fd | grep -v '^[0-3]$'"), want: agent.Exit{Code: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +65,7 @@ func TestCommands(t *testing.T) {
 			if !strings.Contains(got.StartError, test.startError) || (test.startError == "") != (got.StartError == "") {
 				t.Errorf("start error %q", got.StartError)
 			}
-			if !strings.Contains(got.stdout, test.stdout) || !strings.Contains(got.stderr, test.stderr) {
+			if !strings.HasPrefix(got.stdout, test.stdout) || !strings.Contains(got.stderr, test.stderr) {
 				t.Errorf("stdout %q, stderr %q", got.stdout, got.stderr)
 			}
 			got.StartError, got.Usage = "", test.want.Usage
@@ -73,6 +74,12 @@ func TestCommands(t *testing.T) {
 			}
 		})
 	}
+	t.Run("control of default signals", func(t *testing.T) {
+		got := run(t, b.Client, command("trap '' USR1; exec /test/signals"), nil)
+		if got.stdout != "10 ignored\ndone\n" {
+			t.Errorf("%+v", got)
+		}
+	})
 	t.Run("usage", func(t *testing.T) {
 		got := run(t, b.Client, command("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"), nil)
 		if got.Usage.User < 10*time.Millisecond || got.Usage.MaxRSS < 1<<20 {

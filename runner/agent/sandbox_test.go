@@ -210,7 +210,7 @@ func bareRuntime(tb testing.TB, args ...string) *box {
 	makeTree(tb, b)
 	writeConfig(tb, b, args)
 	b.cmd = exec.Command(bin, "--root", filepath.Join(dir, "state"), "--platform=systrap", "--network=none",
-		"--ignore-cgroups", "--overlay2=none", "run", "--bundle", dir, "agent-test-"+filepath.Base(filepath.Dir(dir)))
+		"--ignore-cgroups", "--overlay2=none", "run", "--bundle", dir, "agent")
 	b.cmd.Stderr = b.stderr
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return b

@@ -22,6 +22,8 @@ type agent struct {
 	overlays []files.Overlay
 	commands map[*command]struct{} // those that run
 	watching bool
+	killing  int // killAlls under way
+	killed   sync.Cond
 }
 
 // stage says how far the job's view is arranged.
@@ -35,7 +37,9 @@ const (
 )
 
 func newAgent() *agent {
-	return &agent{reaper: newReaper(), commands: map[*command]struct{}{}}
+	a := &agent{reaper: newReaper(), commands: map[*command]struct{}{}}
+	a.killed.L = &a.mu
+	return a
 }
 
 // accept takes a request; it is called by the connection's reader.

@@ -46,6 +46,7 @@ const maxProcs = 2
 // initAgent serves the host on stdin and stdout until it leaves.
 func initAgent() error {
 	runtime.GOMAXPROCS(maxProcs)
+	dropSignals()
 	ch, err := takeChannel()
 	if err != nil {
 		return fmt.Errorf("take over stdin and stdout: %w", err)

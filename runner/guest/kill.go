@@ -25,8 +25,22 @@ func adopt() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// killAll ends every process but the agent, wherever it has hidden itself.
-func (a *agent) killAll(grace time.Duration) error { return end(grace, signalAll, a.reaper.sweep) }
+// killAll ends every process but the agent, wherever it has hidden itself. No
+// command starts meanwhile.
+func (a *agent) killAll(grace time.Duration) error {
+	a.kills(+1)
+	defer a.kills(-1)
+	return end(grace, signalAll, a.reaper.sweep)
+}
+
+// kills counts killAlls under way.
+func (a *agent) kills(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.killing += n; a.killing == 0 {
+		a.killed.Broadcast()
+	}
+}
 
 // killTree ends a command and what it has started. Next to other commands, a
 // process that has left both its session and its parents before is not found:

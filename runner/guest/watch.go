@@ -18,11 +18,15 @@ const (
 	drainTime = 100 * time.Millisecond
 )
 
-// track adds a command to those that run. One goroutine looks after all of them:
+// track adds a command to those that run, once nothing is being killed that would
+// take it along. One goroutine looks after all of them:
 // a timer for each would cost a short command more than anything else here.
 func (a *agent) track(c *command) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for a.killing > 0 {
+		a.killed.Wait()
+	}
 	a.commands[c] = struct{}{}
 	if !a.watching {
 		a.watching = true

@@ -67,11 +67,7 @@ func New(rw io.ReadWriteCloser, cfg Config) *Conn {
 func (c *Conn) Serve() error {
 	r := frameReader{r: c.rw}
 	for {
-		body, err := r.next()
-		if err == nil {
-			err = c.receive(body)
-		}
-		if err != nil {
+		if err := c.receive(&r); err != nil {
 			c.fail(ending(err))
 			return c.Err()
 		}

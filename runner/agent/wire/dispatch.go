@@ -4,9 +4,9 @@ import (
 	"github.com/quavon/quavon/runner/agent/agentpb"
 )
 
-// receive handles one frame's body. An error ends the connection.
-func (c *Conn) receive(body []byte) error {
-	f, err := decode(body)
+// receive reads and handles one frame. An error ends the connection.
+func (c *Conn) receive(r *frameReader) error {
+	f, err := r.next()
 	if err != nil {
 		return err
 	}
@@ -18,14 +18,18 @@ func (c *Conn) receive(body []byte) error {
 	if f.stream == 0 {
 		return c.receiveOwn(f)
 	}
-	if f.msg != nil {
-		if open, ok := f.msg.GetBody().(*agentpb.Frame_Open); ok {
-			return c.receiveOpen(f.stream, open.Open)
-		}
+	if open, ok := f.msg.GetBody().(*agentpb.Frame_Open); ok {
+		return c.receiveOpen(f.stream, open.Open)
 	}
 	s, err := c.stream(f.stream)
-	if s == nil {
+	switch {
+	case err != nil:
 		return err
+	case s == nil:
+		_, err := r.peek(f.size)
+		return err
+	case f.msg == nil:
+		return s.receiveData(f, r)
 	}
 	return s.receive(f)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -21,12 +22,15 @@ const (
 
 const (
 	lengthSize = 4
-	// headRoom is the most bytes before the data in an encoded data frame:
-	// length, then three one-byte tags with a varint of 32 bits each.
-	headRoom = lengthSize + 3*(1+5)
-	// minRead and maxRead bound the read buffer, which grows with what arrives.
-	minRead = 16 << 10
-	maxRead = 2 * (lengthSize + MaxFrame)
+	// dataHead is the most bytes before the data in the body of a data frame:
+	// three one-byte tags with a varint of 32 bits each.
+	dataHead = 3 * (1 + 5)
+	// headRoom is the same with the frame's length.
+	headRoom = lengthSize + dataHead
+	// readSize is what is read at once unless a frame is larger. Data of directSize
+	// and more isn't buffered at all.
+	readSize   = 16 << 10
+	directSize = MaxData / 2
 )
 
 // appendFrame appends the encoding of f to b.
@@ -64,19 +68,17 @@ func sealData(buf []byte, stream uint32, ch Channel, end int) []byte {
 	return buf[start:end]
 }
 
-// frame is one decoded frame: either data, valid until the next read, or msg.
+// frame is one decoded frame: either msg, or a number of bytes of data that the
+// frameReader has to be asked for.
 type frame struct {
 	stream  uint32
 	channel Channel
-	data    []byte
+	size    int
 	msg     *agentpb.Frame
 }
 
 // decode reads one frame's body.
 func decode(body []byte) (frame, error) {
-	if f, ok := decodeData(body); ok {
-		return f, nil
-	}
 	msg := new(agentpb.Frame)
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, msg); err != nil {
 		return frame{}, violation("a frame that can't be decoded")
@@ -84,35 +86,34 @@ func decode(body []byte) (frame, error) {
 	return frame{stream: msg.GetStream(), channel: Channel(msg.GetChannel()), msg: msg}, nil
 }
 
-// decodeData reads a body that consists of stream, channel and data in this
-// order, as sealData makes it. Anything else is left to the generated code.
-func decodeData(b []byte) (frame, bool) {
-	var f frame
-	for want := protowire.Number(1); len(b) > 0; {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 || num < want || num > fieldData {
-			return f, false
+// decodeData reads the head of a body of n bytes that consists of stream, channel
+// and data in this order, as sealData makes it. Anything else is left to the
+// generated code. It returns the length of the head.
+func decodeData(b []byte, n int) (f frame, head int, ok bool) {
+	for want := protowire.Number(fieldStream); ; {
+		num, typ, m := protowire.ConsumeTag(b[head:])
+		if m < 0 || num < want || num > fieldData {
+			return f, 0, false
 		}
-		want, b = num+1, b[n:]
-		if num == fieldData {
-			data, n := protowire.ConsumeBytes(b)
-			if typ != protowire.BytesType || n != len(b) {
-				return f, false
-			}
-			f.data = data
-			return f, true
+		head += m
+		v, m := protowire.ConsumeVarint(b[head:])
+		if m < 0 || v > math.MaxUint32 {
+			return f, 0, false
 		}
-		v, n := protowire.ConsumeVarint(b)
-		if n < 0 || typ != protowire.VarintType || v > 1<<32-1 {
-			return f, false
-		}
-		if b = b[n:]; num == fieldStream {
+		head += m
+		want = num + 1
+		switch {
+		case num == fieldData && typ == protowire.BytesType && head+int(v) == n:
+			f.size = int(v)
+			return f, head, true
+		case num == fieldStream && typ == protowire.VarintType:
 			f.stream = uint32(v)
-		} else {
+		case num == fieldChannel && typ == protowire.VarintType:
 			f.channel = Channel(v)
+		default:
+			return f, 0, false
 		}
 	}
-	return f, false
 }
 
 // frameReader splits a byte stream into frames with few and large reads.
@@ -122,22 +123,47 @@ type frameReader struct {
 	lo, hi int
 }
 
-// next returns the body of the next frame, valid until the next call. The error
-// is io.EOF when the stream ends between two frames.
-func (f *frameReader) next() ([]byte, error) {
+// next returns the next frame. Its data must be read with take or discard before
+// the next call. The error is io.EOF when the stream ends between two frames.
+func (f *frameReader) next() (frame, error) {
 	if err := f.fill(lengthSize); err != nil {
-		return nil, err
+		return frame{}, err
 	}
 	n := binary.BigEndian.Uint32(f.buf[f.lo:])
 	if n == 0 || n > MaxFrame {
-		return nil, violation("a frame of %d bytes", n)
+		return frame{}, violation("a frame of %d bytes", n)
 	}
-	if err := f.fill(lengthSize + int(n)); err != nil {
-		return nil, err
+	f.lo += lengthSize
+	body := int(n)
+	if err := f.fill(min(body, dataHead)); err != nil {
+		return frame{}, unexpected(err)
 	}
-	body := f.buf[f.lo+lengthSize : f.lo+lengthSize+int(n)]
-	f.lo += lengthSize + int(n)
-	return body, nil
+	if d, head, ok := decodeData(f.buf[f.lo:f.hi], body); ok {
+		f.lo += head
+		return d, nil
+	}
+	if err := f.fill(body); err != nil {
+		return frame{}, unexpected(err)
+	}
+	f.lo += body
+	return decode(f.buf[f.lo-body : f.lo])
+}
+
+// take reads the next len(p) bytes.
+func (f *frameReader) take(p []byte) error {
+	n := copy(p, f.buf[f.lo:f.hi])
+	f.lo += n
+	_, err := io.ReadFull(f.r, p[n:])
+	return unexpected(err)
+}
+
+// peek returns the next n bytes, valid until the next call, and skips them.
+func (f *frameReader) peek(n int) ([]byte, error) {
+	if err := f.fill(n); err != nil {
+		return nil, unexpected(err)
+	}
+	f.lo += n
+	return f.buf[f.lo-n : f.lo], nil
 }
 
 // fill reads until n bytes are buffered.
@@ -149,34 +175,33 @@ func (f *frameReader) fill(n int) error {
 		if f.hi-f.lo >= n {
 			return nil
 		}
+		if err != nil && f.hi > f.lo {
+			return unexpected(err)
+		}
 		if err != nil {
-			return f.readError(err)
+			return err
 		}
 	}
 	return nil
 }
 
-func (f *frameReader) readError(err error) error {
-	if errors.Is(err, io.EOF) && f.hi > f.lo {
+// unexpected is the error of a stream that ends within a frame.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
 // makeRoom moves what is buffered to the front, in a larger buffer when n bytes
-// don't fit or the last read has filled the buffer.
+// don't fit.
 func (f *frameReader) makeRoom(n int) {
-	size := len(f.buf)
-	if f.hi == size {
-		size *= 2
-	}
-	size = min(max(size, n, minRead), maxRead)
-	if f.lo == 0 && size == len(f.buf) {
+	if f.lo == 0 && n <= len(f.buf) {
 		return
 	}
 	dst := f.buf
-	if size > len(f.buf) {
-		dst = make([]byte, size)
+	if n > len(dst) {
+		dst = make([]byte, max(n, readSize))
 	}
 	f.hi = copy(dst, f.buf[f.lo:f.hi])
 	f.buf, f.lo = dst, 0

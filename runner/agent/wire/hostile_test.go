@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -49,7 +50,7 @@ func hostile(t testing.TB) map[string][]byte {
 	return map[string][]byte{
 		"an empty frame":           {0, 0, 0, 0},
 		"a huge frame":             {0xff, 0xff, 0xff, 0xff},
-		"a frame above the bound":  {0, 4, 4, 1},
+		"a frame above the bound":  binary.BigEndian.AppendUint32(nil, MaxFrame+1),
 		"garbage":                  {0, 0, 0, 3, 0xff, 0xff, 0xff},
 		"an empty message":         encode(t, &agentpb.Frame{Stream: 1}),
 		"a second hello":           encode(t, hello(version)),

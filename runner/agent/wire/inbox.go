@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"io"
 	"sync"
 )
@@ -33,20 +34,48 @@ func newInbox(give func(int)) *inbox {
 	return b
 }
 
-// push stores received data. More than the window is a violation, and so is data
-// after the end.
-func (b *inbox) push(p []byte) error {
+// receive takes n bytes of data from r. More than the window is a violation, and
+// so is data after the end.
+func (b *inbox) receive(r *frameReader, n int) error {
+	if err := b.expect(n); err != nil {
+		return err
+	}
+	if n < directSize {
+		p, err := r.peek(n)
+		if err == nil {
+			b.push(p)
+		}
+		return err
+	}
+	// The lock isn't held: this may wait for the peer.
+	c := chunk{buf: chunks.Get().(*[headRoom + MaxData]byte), hi: n}
+	if err := r.take(c.buf[:n]); err != nil {
+		return err
+	}
+	b.append(c)
+	return nil
+}
+
+// expect makes sure that n bytes may come.
+func (b *inbox) expect(n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(p) > b.window {
+	if n > b.window {
 		return violation("more data than credit")
 	}
-	if b.err == io.EOF {
+	if errors.Is(b.err, io.EOF) {
 		return violation("data after the end of a channel")
 	}
-	b.window -= len(p)
+	b.window -= n
+	return nil
+}
+
+// push copies data to the queue.
+func (b *inbox) push(p []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.err != nil {
-		return nil // nobody will read it
+		return // nobody will read it
 	}
 	for len(p) > 0 {
 		n := copy(b.space(), p)
@@ -54,7 +83,18 @@ func (b *inbox) push(p []byte) error {
 		p = p[n:]
 	}
 	b.ready.Signal()
-	return nil
+}
+
+// append puts a chunk of data at the end of the queue.
+func (b *inbox) append(c chunk) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		chunks.Put(c.buf)
+		return
+	}
+	b.queue = append(b.queue, c)
+	b.ready.Signal()
 }
 
 // space returns room in the last chunk, never none. Filling chunks up bounds the
@@ -122,7 +162,7 @@ func (b *inbox) WriteTo(w io.Writer) (int64, error) {
 		b.mu.Lock()
 		if err := b.wait(); err != nil {
 			b.mu.Unlock()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return total, err

@@ -9,12 +9,7 @@ import (
 // receive handles one frame for the stream; called by the connection's reader
 // alone. An error ends the connection.
 func (s *Stream) receive(f frame) error {
-	if f.msg == nil {
-		return s.receiveData(f.channel, f.data)
-	}
 	switch body := f.msg.GetBody().(type) {
-	case *agentpb.Frame_Data:
-		return s.receiveData(f.channel, body.Data)
 	case *agentpb.Frame_End:
 		return s.receiveEnd(f.channel)
 	case *agentpb.Frame_Credit:
@@ -35,12 +30,12 @@ func (s *Stream) incoming(ch Channel) (*inbox, error) {
 	return s.in[ch], nil
 }
 
-func (s *Stream) receiveData(ch Channel, p []byte) error {
-	in, err := s.incoming(ch)
+func (s *Stream) receiveData(f frame, r *frameReader) error {
+	in, err := s.incoming(f.channel)
 	if err != nil {
 		return err
 	}
-	return in.push(p)
+	return in.receive(r, f.size)
 }
 
 func (s *Stream) receiveEnd(ch Channel) error {

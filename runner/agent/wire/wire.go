@@ -19,11 +19,11 @@ const ProtocolVersion = 1
 // Bounds of the protocol; a peer that exceeds one is cut off.
 const (
 	// MaxData is the most bytes of a channel in one frame.
-	MaxData = 256 << 10
+	MaxData = 512 << 10
 	// MaxFrame is the most bytes of one encoded frame, without its length.
 	MaxFrame = MaxData + 1<<10
 	// Window is how many bytes of a channel may be on the way or unread.
-	Window = 2 << 20
+	Window = 4 << 20
 	// MaxStreams is how many streams each side may have open.
 	MaxStreams = 64
 	// MaxPath bounds a path in any message, in bytes.
