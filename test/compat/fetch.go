@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 //go:embed npm/*/package.json npm/*/package-lock.json python/*.txt reporters
@@ -49,7 +50,8 @@ func (p *project) fetch(ctx context.Context, cache string) (string, error) {
 func (p *project) key() (string, error) {
 	h := sha256.New()
 	err := fs.WalkDir(recipes, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		others := (strings.HasPrefix(path, "npm/") || strings.HasPrefix(path, "python/")) && !strings.Contains(path, "/"+p.Name)
+		if err != nil || d.IsDir() || others {
 			return err
 		}
 		data, err := recipes.ReadFile(path)

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 {"Action":"pass","Package":"p","Test":"TestA"}
 not JSON
 {"Action":"fail","Package":"p"}
-`, results{"p TestA": {"pass"}, "p": {"fail"}},
+`, results{"p TestA": {"pass"}},
 		},
 		"lines": {
 			npm, "noise without end\ncompat {\"test\":\"a\",\"result\":\"skip\"}\ncompat {\"test\":\"a\",\"result\":\"pass\"}\ncompat broken\n",
@@ -41,11 +41,11 @@ func TestDifferences(t *testing.T) {
 	t.Parallel()
 	outside := results{"same": {"pass"}, "flips": {"pass"}, "gone": {"pass"}, "twice": {"pass", "pass"}}
 	inside := results{"same": {"pass"}, "flips": {"fail"}, "new": {"skip"}, "twice": {"pass"}}
-	want := []string{
-		"flips: outside pass, inside fail",
-		"gone: outside pass, inside not run",
-		"new: outside not run, inside skip",
-		"twice: outside pass+pass, inside pass",
+	want := map[string]string{
+		"flips": "outside pass, inside fail",
+		"gone":  "outside pass, inside not run",
+		"new":   "outside not run, inside skip",
+		"twice": "outside pass+pass, inside pass",
 	}
 	if diff := cmp.Diff(want, differences(outside, inside)); diff != "" {
 		t.Error(diff)

@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
 // jobUID is what a job runs as in a sandbox, so also what it runs as outside.
 const jobUID = 60000
+
+// timeout ends a side whose tests hang; what has run by then is compared all the same.
+const timeout = 30 * time.Minute
 
 // environment is all that a project's tests get, on both sides, besides HOME.
 var environment = []string{
@@ -42,21 +44,36 @@ func (p *project) outside(ctx context.Context, workspace, scratch string) (*outc
 			return nil, err
 		}
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", p.Run)
-	cmd.Dir = dir
-	cmd.Env = append(environment, "HOME="+home, "TMPDIR="+tmp)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("the tests hang outside"))
+	defer cancel()
+	argv := []string{"sh", "-c", p.Run}
 	if os.Geteuid() == 0 {
-		if _, err := command(ctx, scratch, "chown", "-R", fmt.Sprintf("%d:%d", jobUID, jobUID), dir, home, tmp); err != nil {
+		owner := fmt.Sprintf("%d:%[1]d", jobUID)
+		if _, err := command(ctx, scratch, "chown", "-R", owner, dir, home, tmp); err != nil {
 			return nil, err
 		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: jobUID, Gid: jobUID}}
+		argv = append(asJob(scratch), argv...)
 	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(environment, "HOME="+home, "TMPDIR="+tmp)
 	return p.measure(cmd, filepath.Join(scratch, "outside.txt"))
+}
+
+// asJob starts a command as an unprivileged user who sees the sandbox's names of
+// localhost, which hosts differ in (whether it has an IPv6 address, above all).
+func asJob(scratch string) []string {
+	return []string{
+		"unshare", "--mount", "--", "sh", "-c",
+		`mount --bind "$1" /etc/hosts && shift && exec setpriv "$@"`, "sh", filepath.Join(scratch, "hosts"),
+		fmt.Sprintf("--reuid=%d", jobUID), fmt.Sprintf("--regid=%d", jobUID), "--clear-groups", "--",
+	}
 }
 
 // inside runs them by quavon run, on the workspace itself.
 func (p *project) inside(ctx context.Context, quavon, workspace, scratch string) (*outcome, error) {
-	args := []string{"run", "--timeout=2h", "--memory=6GiB", "--pids=4096", "--json=" + filepath.Join(scratch, "result.json")}
+	result := filepath.Join(scratch, "result.json")
+	args := []string{"run", "--timeout=" + timeout.String(), "--memory=6GiB", "--pids=4096", "--json=" + result}
 	for _, e := range environment {
 		args = append(args, "--env", e)
 	}

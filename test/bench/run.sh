@@ -1,0 +1,25 @@
+#!/bin/bash
+# run.sh: what `make bench` runs, as root on a quiet machine. RUNS is the number of
+# runs of each arm; BENCH_DOCKER=0 leaves Docker out, which is fetched for it.
+set -euo pipefail
+: "${GO:=go}" "${RUNS:=20}" "${BENCH_DOCKER:=1}"
+cd "$(dirname "$0")/../.."
+
+docker=
+if [ "$BENCH_DOCKER" = 1 ]; then
+	root=$(test/docker/engine.sh fetch)
+	engine=$(mktemp -d /var/lib/quavon-docker-XXXXXX)
+	trap 'test/docker/engine.sh stop "$engine"' EXIT
+	docker="$root/usr/bin/docker -H $(test/docker/engine.sh start "$engine" "$PWD/bin/runsc")"
+	# An image with one static program, so that Docker is at its fastest.
+	mkdir -p "$engine/image/bin"
+	cp "$(command -v busybox)" "$engine/image/bin/true"
+	tar -C "$engine/image" -c bin | $docker import - bench >/dev/null
+fi
+
+failed=0
+echo "== start"
+"$GO" run ./test/bench -runs "$RUNS" -bin bin -docker "$docker" || failed=1
+echo "== agent"
+"$GO" test -run '^$' -bench . -benchtime "${RUNS}x" ./runner/agent || failed=1
+exit $failed
