@@ -12,6 +12,7 @@ import (
 var (
 	quavon = flag.String("quavon", "../../bin/quavon", "the quavon to run")
 	report = flag.String("report", "", "write what ran to this file, and keep the rest of it")
+	images = flag.String("images", "", "run inside the images go, node and python of this state directory; see test/images")
 	keep   = flag.String("keep", "", "keep outputs below this directory")
 )
 
@@ -70,7 +71,7 @@ func runBoth(t *testing.T, p *project, binary, workspace string) *comparison {
 		t.Fatal(err)
 	}
 	outside := must(p.outside(t.Context(), workspace, scratch))(t)
-	inside := must(p.inside(t.Context(), binary, workspace, scratch))(t)
+	inside := must(p.inside(t.Context(), binary, *images, workspace, scratch))(t)
 	c := &comparison{Outside: outside, Inside: inside, Differ: differences(outside.Tests, inside.Tests)}
 	t.Logf("outside %v in %v; inside %v in %v; differ: %v", outside.Tests.count(), outside.Took,
 		inside.Tests.count(), inside.Took, c.Differ)

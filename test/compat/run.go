@@ -70,15 +70,25 @@ func asJob(scratch string) []string {
 	}
 }
 
-// inside runs them by quavon run, on the workspace itself.
-func (p *project) inside(ctx context.Context, quavon, workspace, scratch string) (*outcome, error) {
+// imageOf names the image that has an ecosystem's tools.
+var imageOf = map[ecosystem]string{golang: "go", npm: "node", python: "python"}
+
+// inside runs them by quavon run, on the workspace itself: with the host's tools,
+// or in an image of the state directory images.
+func (p *project) inside(ctx context.Context, quavon, images, workspace, scratch string) (*outcome, error) {
 	result := filepath.Join(scratch, "result.json")
 	args := []string{"run", "--timeout=" + timeout.String(), "--memory=6GiB", "--pids=4096", "--json=" + result}
 	for _, e := range environment {
 		args = append(args, "--env", e)
 	}
+	if images != "" {
+		args = append(args, "--image", imageOf[p.Kind], "--user", fmt.Sprintf("%d:%d", jobUID, jobUID))
+	}
 	cmd := exec.CommandContext(ctx, quavon, append(args, "--", "sh", "-c", p.Run)...)
 	cmd.Dir = workspace
+	if images != "" {
+		cmd.Env = append(os.Environ(), "QUAVON_STATE_DIR="+images)
+	}
 	return p.measure(cmd, filepath.Join(scratch, "inside.txt"))
 }
 
