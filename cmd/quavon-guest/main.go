@@ -7,4 +7,4 @@ import (
 	"github.com/quavon/quavon/runner/guest"
 )
 
-func main() { os.Exit(guest.Main(os.Args[1:], os.Stderr)) }
+func main() { os.Exit(guest.Main(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -121,7 +121,7 @@ func TestCommandBounds(t *testing.T) {
 	for i := range many {
 		many[i] = "x"
 	}
-	long := strings.Repeat("x", 200_000)
+	long := strings.Repeat("x", 300_000)
 	for name, change := range map[string]func(*agent.Command){
 		"nothing to run": func(c *agent.Command) { c.Argv = nil },
 		"empty name":     func(c *agent.Command) { c.Argv = []string{""} },
@@ -140,8 +140,8 @@ func TestCommandBounds(t *testing.T) {
 	}
 	// What is allowed fits in a frame.
 	large := with(command("true"), func(c *agent.Command) {
-		c.Argv = append(c.Argv, long[:130_000])
-		c.Env = append(c.Env, "A="+long[:97_000])
+		c.Argv = append(c.Argv, long[:262_000])
+		c.Env = append(c.Env, "A="+long[:131_000])
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := c.Exec(ctx, large, agent.Stdio{})

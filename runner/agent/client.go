@@ -54,7 +54,7 @@ func handshakeFault(err error) error {
 	what, hint := "talk to quavon-guest", "see why the sandbox ended: its log has the runtime's last words"
 	switch {
 	case errors.As(err, &version):
-		hint = fmt.Sprintf("use the quavon-guest that was built together with this quavon (here %q, there %s): run make, or install both again",
+		hint = fmt.Sprintf("use the quavon-guest built together with this quavon (here %s, there %s): run make, or install both again",
 			build(), clean(version.Build))
 	case errors.As(err, &broken):
 		hint = "what runs in the sandbox isn't quavon-guest: check the path of the guest binary"

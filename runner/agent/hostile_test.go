@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"io"
 	"strings"
@@ -65,7 +64,7 @@ func (g *hostileGuest) Close() error {
 // hostile is a client of a guest that, after so many requests, says the bytes.
 func hostile(t testing.TB, opens int, says []byte) *agent.Client {
 	t.Helper()
-	c, err := agent.Dial(context.Background(), &hostileGuest{
+	c, err := agent.Dial(t.Context(), &hostileGuest{
 		hello: bytes.NewReader(frames(t, hello(agent.ProtocolVersion))), says: bytes.NewReader(says),
 		opens: opens, opened: make(chan struct{}), closed: make(chan struct{}),
 	})
@@ -126,7 +125,7 @@ func FuzzClient(f *testing.F) {
 	f.Add(frames(f, &agentpb.Frame{Stream: 1, Channel: 0, Body: &agentpb.Frame_Credit{Credit: 5}}, &agentpb.Frame{Stream: 1, Channel: 1, Body: &agentpb.Frame_End{End: true}}))
 	f.Fuzz(func(t *testing.T, says []byte) {
 		c := hostile(t, 3, says)
-		ctx := context.Background()
+		ctx := t.Context()
 		p, err := c.Exec(ctx, command("true"), agent.Stdio{Stdin: strings.NewReader("in"), Stdout: io.Discard, Stderr: io.Discard})
 		must(t, err)
 		var wg sync.WaitGroup

@@ -179,7 +179,7 @@ func TestHostVanishes(t *testing.T) {
 	must(t, err)
 	must(t, b.Ping(t.Context()))
 	time.Sleep(200 * time.Millisecond)
-	b.Client.Close()
+	b.Close()
 	select {
 	case <-b.done:
 	case <-time.After(10 * time.Second):
@@ -234,4 +234,45 @@ func TestAgentOutOfReach(t *testing.T) {
 	if got := run(t, b.Client, command("ls /.quavon /proc/1/fd /proc/1/task/1/fd"), nil); got.stdout != "" || got.Code == 0 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestOwnUID starts the agent under the job's uid, as rootless, or under uid 0, as
+// in a virtual machine: it takes its own.
+func TestOwnUID(t *testing.T) {
+	t.Parallel()
+	for _, uid := range []uint32{sandbox.JobUID, 0} {
+		b := bareRuntime(t, sandbox.GuestBinary, "init")
+		b.uid = uid
+		dial(t, b)
+		must(t, b.Setup(t.Context(), standardSetup))
+		got := run(t, b.Client, command("grep -E '^(Uid|Gid|CapEff)' /proc/1/status; echo x > /tmp/x; echo x > /workspace/x"), nil)
+		want := "Uid:\t65533\t65533\t65533\t65533\nGid:\t65533\t65533\t65533\t65533\nCapEff:\t00000000000000ff\n"
+		if got.stdout != want || got.stderr != "" {
+			t.Errorf("%+v", got)
+		}
+		if got := run(t, b.Client, command("/test/hijack 1 | grep -c no"), nil); got.stdout != "20\n" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestStoppedStart has a job that stops every process it may, also those which
+// have just taken its uid and not yet become a command. The agent still answers,
+// and ends them all.
+func TestStoppedStart(t *testing.T) {
+	t.Parallel()
+	b := startBox(t)
+	out := &lockedBuffer{}
+	_, err := b.Exec(t.Context(), with(command(""), func(c *agent.Command) { c.Argv = []string{"/test/stopper"} }), agent.Stdio{Stdout: out})
+	must(t, err)
+	until(t, "it is ready", func() bool { return strings.Contains(out.String(), "ready") })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 10 {
+		_, err := b.Exec(ctx, command("true"), agent.Stdio{})
+		must(t, err)
+		must(t, b.Ping(ctx))
+	}
+	must(t, b.KillAll(ctx, 10*time.Millisecond))
+	until(t, "all have ended", func() bool { return others(t, b) == 0 })
 }

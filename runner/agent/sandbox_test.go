@@ -101,7 +101,9 @@ type box struct {
 	*agent.Client
 	cmd    *exec.Cmd
 	stderr *lockedBuffer
-	lower  string // LowerDir/0 on the host
+	lower  string   // LowerDir/0 on the host
+	args   []string // the first process
+	uid    uint32   // and its uid
 	dir    string
 	done   chan struct{}
 }
@@ -138,7 +140,7 @@ var standardSetup = agent.Setup{
 func startBox(tb testing.TB) *box {
 	tb.Helper()
 	b := startRuntime(tb, sandbox.GuestBinary, "init")
-	if err := b.Setup(context.Background(), standardSetup); err != nil {
+	if err := b.Setup(tb.Context(), standardSetup); err != nil {
 		tb.Fatalf("setup: %v\n%s", err, b.stderr)
 	}
 	return b
@@ -159,13 +161,13 @@ func dial(tb testing.TB, b *box) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
 	defer cancel()
 	b.Client, err = agent.Dial(ctx, conn)
 	if err != nil {
 		tb.Fatalf("dial: %v\n%s", err, b.stderr)
 	}
-	tb.Cleanup(b.Client.Close)
+	tb.Cleanup(b.Close)
 }
 
 // pipes starts the runtime and returns the ends of its stdin and stdout.
@@ -176,6 +178,7 @@ func pipes(tb testing.TB, b *box) (stdin, stdout *os.File) {
 	if err1 != nil || err2 != nil {
 		tb.Fatal(err1, err2)
 	}
+	writeConfig(tb, b)
 	b.cmd.Stdin, b.cmd.Stdout = inR, outW
 	if err := b.cmd.Start(); err != nil {
 		tb.Fatal(err)
@@ -206,9 +209,9 @@ func bareRuntime(tb testing.TB, args ...string) *box {
 	tb.Helper()
 	bin := runsc(tb)
 	dir := tb.TempDir()
-	b := &box{dir: dir, lower: filepath.Join(dir, "lower"), stderr: &lockedBuffer{}, done: make(chan struct{})}
+	b := &box{dir: dir, lower: filepath.Join(dir, "lower"), uid: sandbox.AgentUID, stderr: &lockedBuffer{}, done: make(chan struct{})}
 	makeTree(tb, b)
-	writeConfig(tb, b, args)
+	b.args = args
 	b.cmd = exec.Command(bin, "--root", filepath.Join(dir, "state"), "--platform=systrap", "--network=none",
 		"--ignore-cgroups", "--overlay2=none", "run", "--bundle", dir, "agent")
 	b.cmd.Stderr = b.stderr
@@ -246,7 +249,7 @@ func must(tb testing.TB, err error) {
 
 type object = map[string]any
 
-func writeConfig(tb testing.TB, b *box, args []string) {
+func writeConfig(tb testing.TB, b *box) {
 	tb.Helper()
 	var caps []string
 	for _, c := range strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID SETUID SETGID SETPCAP KILL SYS_ADMIN SYS_CHROOT") {
@@ -262,7 +265,7 @@ func writeConfig(tb testing.TB, b *box, args []string) {
 	config := object{
 		"ociVersion": "1.1.0",
 		"process": object{
-			"user": object{"uid": sandbox.AgentUID, "gid": sandbox.AgentUID}, "args": args,
+			"user": object{"uid": b.uid, "gid": b.uid}, "args": b.args,
 			"env": []string{"PATH=/usr/bin:/bin"}, "cwd": "/", "noNewPrivileges": true,
 			"capabilities": object{"bounding": caps, "effective": caps, "permitted": caps, "inheritable": caps, "ambient": caps},
 		},
@@ -305,7 +308,7 @@ type ended struct {
 // run runs a command to its end.
 func run(tb testing.TB, c *agent.Client, cmd agent.Command, stdin io.Reader) ended {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	p, err := c.Exec(ctx, cmd, agent.Stdio{Stdin: stdin, Stdout: &out, Stderr: &errOut})

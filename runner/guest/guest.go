@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 
@@ -18,7 +17,7 @@ import (
 
 // Main runs a subcommand of quavon-guest and returns the exit code. What it
 // writes to stderr reaches the log of the sandbox's runtime.
-func Main(args []string, stderr io.Writer) int {
+func Main(args []string, stdout, stderr io.Writer) int {
 	command := ""
 	if len(args) == 1 {
 		command = args[0]
@@ -28,7 +27,7 @@ func Main(args []string, stderr io.Writer) int {
 	case "init":
 		err = initAgent()
 	case "version":
-		_, err = fmt.Fprintf(os.Stdout, "quavon-guest %s, protocol version %d\n", build(), wire.ProtocolVersion)
+		_, err = fmt.Fprintf(stdout, "quavon-guest %s, protocol version %d\n", build(), wire.ProtocolVersion)
 	default:
 		err = errors.New("usage: quavon-guest init|version")
 	}

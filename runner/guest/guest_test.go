@@ -23,7 +23,7 @@ func TestMainUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"help"}, {"init", "now"}} {
 		var out bytes.Buffer
-		if code := Main(args, &out); code != 1 || !strings.Contains(out.String(), "usage") {
+		if code := Main(args, io.Discard, &out); code != 1 || !strings.Contains(out.String(), "usage") {
 			t.Errorf("%q: %d, %s", args, code, &out)
 		}
 	}
@@ -33,9 +33,9 @@ func TestParseStat(t *testing.T) {
 	t.Parallel()
 	rest := " 0 0 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0"
 	for text, want := range map[string]process{
-		"7 (sh) S 1 7 7" + rest:        {pid: 7, parent: 1, session: 7, start: "777"},
-		"7 (a) R 5 (b) Z 3 4 5" + rest: {pid: 7, parent: 3, session: 5, start: "777", zombie: true},
-		"7 (\n) (x y) S 2 3 4" + rest:  {pid: 7, parent: 2, session: 4, start: "777"},
+		"7 (sh) S 1 7 7" + rest:        {pid: 7, name: "sh", parent: 1, session: 7, start: "777"},
+		"7 (a) R 5 (b) Z 3 4 5" + rest: {pid: 7, name: "a) R 5 (b", parent: 3, session: 5, start: "777", zombie: true},
+		"7 (\n) (x y) S 2 3 4" + rest:  {pid: 7, name: "\n) (x y", parent: 2, session: 4, start: "777"},
 		"7 (sh) S 1":                   {},
 		"7 sh S 1 7 7" + rest:          {},
 		"7 (sh) S one 7 7" + rest:      {pid: 7},
@@ -229,7 +229,7 @@ func TestReaper(t *testing.T) {
 	if !r.sweep() {
 		t.Error("there are children after the last end")
 	}
-	if len(r.known)+len(r.unknown)+r.starting != 0 {
+	if len(r.known)+len(r.unknown) != 0 || !r.since.IsZero() {
 		t.Errorf("left: %+v", r)
 	}
 }

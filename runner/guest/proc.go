@@ -9,6 +9,7 @@ import (
 // process is one entry of /proc.
 type process struct {
 	pid, parent, session int
+	name                 string
 	// start is when it was started; a pid alone may be someone else's later.
 	start  string
 	zombie bool
@@ -42,8 +43,8 @@ func processes() []process {
 // parseStat reads "pid (name) state ppid pgrp session …", see proc(5); the name
 // may hold anything.
 func parseStat(pid int, stat []byte) (process, bool) {
-	end := bytes.LastIndexByte(stat, ')')
-	if end < 0 {
+	begin, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if begin < 0 || end < begin {
 		return process{}, false
 	}
 	fields := bytes.Fields(stat[end+1:])
@@ -52,7 +53,10 @@ func parseStat(pid int, stat []byte) (process, bool) {
 	}
 	parent, err1 := strconv.Atoi(string(fields[1]))
 	session, err2 := strconv.Atoi(string(fields[3]))
-	p := process{pid: pid, parent: parent, session: session, start: string(fields[19]), zombie: fields[0][0] == 'Z'}
+	p := process{
+		pid: pid, parent: parent, session: session, name: string(stat[begin+1 : end]),
+		start: string(fields[19]), zombie: fields[0][0] == 'Z',
+	}
 	return p, err1 == nil && err2 == nil
 }
 

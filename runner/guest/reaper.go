@@ -5,7 +5,11 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// startTime is how long a start may take on a busy machine.
+const startTime = 3 * time.Second
 
 // child is a process that the agent has started.
 type child struct {
@@ -27,12 +31,17 @@ type exit struct {
 // may wait for a process. It has no thread of its own that sits in wait4: each
 // start and each end would have to wake it.
 type reaper struct {
+	// forking is held while a process starts. A start keeps one of the agent's
+	// processors until the new program runs; two at once would leave it none.
+	forking sync.Mutex
+
 	mu    sync.Mutex
 	known map[int]*child
-	// starting counts starts under way. While there are any, the ends of unknown
-	// processes are kept: one may be of a process whose pid is about to be known.
-	starting int
-	unknown  map[int]*exit
+	// since is when the start that is under way began, zero without one. Meanwhile
+	// the ends of unknown processes are kept: one may be of the process whose pid
+	// is about to be known.
+	since   time.Time
+	unknown map[int]*exit
 }
 
 func newReaper() *reaper { return &reaper{known: map[int]*child{}, unknown: map[int]*exit{}} }
@@ -41,12 +50,7 @@ func newReaper() *reaper { return &reaper{known: map[int]*child{}, unknown: map[
 func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
 	pidfd := -1
 	attr.Sys.PidFD = &pidfd
-	r.mu.Lock()
-	r.starting++
-	r.mu.Unlock()
-	pid, err := syscall.ForkExec(path, argv, attr)
-	c := &child{pid: pid}
-	r.add(c, err == nil)
+	c, err := r.fork(path, argv, attr)
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +63,59 @@ func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*chi
 	return c, nil
 }
 
-// add ends a start.
-func (r *reaper) add(c *child, started bool) {
+func (r *reaper) fork(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
+	r.forking.Lock()
+	defer r.forking.Unlock()
+	r.mu.Lock()
+	r.since = time.Now()
+	r.mu.Unlock()
+	pid, err := syscall.ForkExec(path, argv, attr)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if started {
-		if c.end = r.unknown[c.pid]; c.end == nil {
-			r.known[c.pid] = c
+	r.since = time.Time{}
+	early := r.unknown
+	r.unknown = map[int]*exit{}
+	if err != nil {
+		return nil, err
+	}
+	c := &child{pid: pid, end: early[pid]}
+	if c.end == nil {
+		r.known[pid] = c
+	}
+	return c, nil
+}
+
+// unstick kills the process whose start takes too long. Between taking the job's
+// uid and becoming its program, the job's other processes can stop it, and then
+// the start would never end.
+func (r *reaper) unstick() {
+	r.mu.Lock()
+	stuck := !r.since.IsZero() && time.Since(r.since) > startTime
+	r.mu.Unlock()
+	if !stuck {
+		return
+	}
+	self := os.Getpid()
+	all := processes()
+	name := ""
+	for _, p := range all {
+		if p.pid == self {
+			name = p.name
 		}
 	}
-	if r.starting--; r.starting == 0 {
-		clear(r.unknown)
+	for _, p := range all {
+		// It still has the agent's name. A process of the job that took this name
+		// too gets what it asked for.
+		if p.parent == self && p.name == name && !r.isKnown(p.pid) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have got through
+		}
 	}
+}
+
+func (r *reaper) isKnown(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[pid] != nil
 }
 
 // wait returns once the process has ended and was reaped.
@@ -123,7 +168,7 @@ func (r *reaper) sweep() (none bool) {
 		if c := r.known[pid]; c != nil {
 			c.end = e
 			delete(r.known, pid)
-		} else if r.starting > 0 {
+		} else if !r.since.IsZero() {
 			r.unknown[pid] = e
 		}
 	}

@@ -45,6 +45,7 @@ func (a *agent) watch() {
 	for {
 		time.Sleep(watchEvery)
 		a.reaper.sweep()
+		a.reaper.unstick()
 		a.mu.Lock()
 		if len(a.commands) == 0 {
 			a.watching = false

@@ -6,11 +6,22 @@ import (
 	"sync"
 )
 
-// chunks are the buffers that hold received data and frames to be sent.
-var chunks = sync.Pool{New: func() any { return new([headRoom + MaxData]byte) }}
+// buffer has room for the data of a frame and for a header before it.
+type buffer [headRoom + MaxData]byte
 
+// buffers are those not in use.
+var buffers sync.Pool
+
+func newBuffer() *buffer {
+	if b, ok := buffers.Get().(*buffer); ok {
+		return b
+	}
+	return new(buffer)
+}
+
+// chunk is a buffer that holds received data from lo to hi.
 type chunk struct {
-	buf    *[headRoom + MaxData]byte
+	buf    *buffer
 	lo, hi int
 }
 
@@ -48,7 +59,7 @@ func (b *inbox) receive(r *frameReader, n int) error {
 		return err
 	}
 	// The lock isn't held: this may wait for the peer.
-	c := chunk{buf: chunks.Get().(*[headRoom + MaxData]byte), hi: n}
+	c := chunk{buf: newBuffer(), hi: n}
 	if err := r.take(c.buf[:n]); err != nil {
 		return err
 	}
@@ -90,7 +101,7 @@ func (b *inbox) append(c chunk) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
-		chunks.Put(c.buf)
+		buffers.Put(c.buf)
 		return
 	}
 	b.queue = append(b.queue, c)
@@ -105,7 +116,7 @@ func (b *inbox) space() []byte {
 			return c.buf[c.hi:]
 		}
 	}
-	c := chunk{buf: chunks.Get().(*[headRoom + MaxData]byte)}
+	c := chunk{buf: newBuffer()}
 	b.queue = append(b.queue, c)
 	return c.buf[:]
 }
@@ -120,7 +131,7 @@ func (b *inbox) end(err error, drop bool) {
 	}
 	if drop {
 		for _, c := range b.queue {
-			chunks.Put(c.buf)
+			buffers.Put(c.buf)
 		}
 		b.queue = nil
 	}
@@ -148,7 +159,7 @@ func (b *inbox) Read(p []byte) (int, error) {
 	c := &b.queue[0]
 	n := copy(p, c.buf[c.lo:c.hi])
 	if c.lo += n; c.lo == c.hi {
-		chunks.Put(c.buf)
+		buffers.Put(c.buf)
 		b.pop()
 	}
 	b.consumed(n)
@@ -171,7 +182,7 @@ func (b *inbox) WriteTo(w io.Writer) (int64, error) {
 		b.pop()
 		b.mu.Unlock()
 		n, err := w.Write(c.buf[c.lo:c.hi])
-		chunks.Put(c.buf)
+		buffers.Put(c.buf)
 		total += int64(n)
 		if err != nil {
 			return total, err

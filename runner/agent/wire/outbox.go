@@ -68,7 +68,7 @@ type Writer struct {
 	s   *Stream
 	ch  Channel
 	out *outbox
-	buf *[headRoom + MaxData]byte
+	buf *buffer
 	end int // of the gathered data in buf, which starts at headRoom
 }
 
@@ -121,7 +121,7 @@ func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 // space returns room for data, never none.
 func (w *Writer) space() []byte {
 	if w.buf == nil {
-		w.buf = chunks.Get().(*[headRoom + MaxData]byte)
+		w.buf = newBuffer()
 		w.end = headRoom
 	}
 	return w.buf[w.end:]
@@ -163,7 +163,7 @@ func (w *Writer) Close() error {
 // Release gives the buffer back without ending the channel.
 func (w *Writer) Release() {
 	if w.buf != nil {
-		chunks.Put(w.buf)
+		buffers.Put(w.buf)
 		w.buf = nil
 	}
 }

@@ -31,9 +31,9 @@ const (
 	// MaxArgs and MaxArgBytes bound a command's arguments, MaxEnvBytes its
 	// environment, each string counted with a final zero byte.
 	MaxArgs     = 8192
-	MaxArgBytes = 128 << 10
+	MaxArgBytes = 256 << 10
 	MaxEnv      = 8192
-	MaxEnvBytes = 96 << 10
+	MaxEnvBytes = 128 << 10
 	// MaxText bounds an error message or a build's name.
 	MaxText = 4096
 )
