@@ -29,10 +29,10 @@ if [ ${#missing[@]} = 0 ] && [ -e "${lists[0]}" ]; then
 	exit
 fi
 if [ "$(id -u)" != 0 ]; then
-	echo "setup-test: missing ${missing[*]:-apt's lists}; type: sudo make setup-test" >&2
+	echo "setup-test: missing ${missing[*]:-the package lists}; type: sudo make setup-test" >&2
 	exit 1
 fi
-echo "setup-test: installing ${missing[*]:-nothing but apt's lists}"
+echo "setup-test: installing ${missing[*]:-nothing but the package lists}"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 [ ${#missing[@]} = 0 ] || apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
