@@ -50,16 +50,28 @@ func build(t testing.TB, xattrs bool, layers ...[]imagetest.Entry) string {
 func TestEqualsOverlayfs(t *testing.T) {
 	imagetest.NeedMount(t)
 	for seed := range uint64(60) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 3))
-			layers := imagetest.Random(r, 1+r.IntN(5))
-			image := build(t, true, layers...)
-			imagetest.Fsck(t, image)
-			got := imagetest.List(t, imagetest.MountEROFS(t, image), true)
-			want := imagetest.List(t, imagetest.Overlay(t, layers...), true)
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("overlayfs (-) and the image (+) differ:\n%s", d)
-			}
-		})
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { compare(t, seed, true) })
+	}
+}
+
+// FuzzEqualsOverlayfs does the same for as long as it is let.
+func FuzzEqualsOverlayfs(f *testing.F) {
+	imagetest.NeedMount(f)
+	f.Add(uint64(0))
+	f.Fuzz(func(t *testing.T, seed uint64) { compare(t, seed, false) })
+}
+
+func compare(t *testing.T, seed uint64, fsck bool) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 3))
+	layers := imagetest.Random(r, 1+r.IntN(5))
+	image := build(t, true, layers...)
+	if fsck {
+		imagetest.Fsck(t, image)
+	}
+	got := imagetest.List(t, imagetest.MountEROFS(t, image), true)
+	want := imagetest.List(t, imagetest.Overlay(t, layers...), true)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("overlayfs (-) and the image (+) differ:\n%s", d)
 	}
 }

@@ -48,7 +48,7 @@ func (g *generator) dir(dir string, depth int) {
 func (g *generator) name() string {
 	switch g.r.IntN(20) {
 	case 0:
-		return strings.Repeat("n", 1+g.r.IntN(255))
+		return strings.Repeat("n", 1+g.r.IntN(251)) // a whiteout of it must fit, too
 	case 1:
 		return "n\xff\xfe"
 	case 2:
