@@ -62,7 +62,7 @@ fmt: $(GOLANGCI) ## format every module with the pinned gofumpt
 
 .PHONY: bench
 bench: all ## measure what the documents promise (BENCH_RUNS=20)
-	@GO=$(GO) RUNS=$(BENCH_RUNS) test/bench/run.sh
+	@GO=$(GO) RUNS=$(BENCH_RUNS) CACHE=$(CACHE) test/bench/run.sh
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME=10m (FUZZ=regexp for some)
@@ -72,6 +72,10 @@ fuzz: ## run every fuzz target for FUZZTIME=10m (FUZZ=regexp for some)
 compat: all ## run six public projects' tests outside and inside a sandbox (ONLY=name, KEEP=dir)
 	@QUAVON_COMPAT_CACHE=$(CACHE)/compat $(GO) test -tags compat -count=1 -v -timeout 3h ./test/compat \
 		-run "Projects/$(ONLY)" -report "$(CURDIR)/docs/compatibility.md" $(if $(KEEP),-keep "$(KEEP)")
+
+.PHONY: images-test
+images-test: all ## make real images, import them from every source, run in them (as root)
+	@GO=$(GO) CACHE=$(CACHE) test/images/run.sh
 
 .PHONY: generate
 generate: ## generate committed code anew, with pinned generators

@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
 	gcc libc6-dev                # the race detector, and the small C programs of the tests
 	git                          # patches are checked with git apply
+	mmdebstrap erofs-utils # real images, and a second opinion on ours
 	procps iproute2              # ps and ss, for a look at the host
 	e2fsprogs erofs-utils        # images are checked by their file system's own tools
 	busybox-static               # a small program to run from images

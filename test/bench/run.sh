@@ -2,7 +2,7 @@
 # run.sh: what `make bench` runs, as root on a quiet machine. RUNS is the number of
 # runs of each arm; BENCH_DOCKER=0 leaves Docker out, which is fetched for it.
 set -euo pipefail
-: "${GO:=go}" "${RUNS:=20}" "${BENCH_DOCKER:=1}"
+: "${GO:=go}" "${RUNS:=20}" "${BENCH_DOCKER:=1}" "${CACHE:=$HOME/.cache/quavon}"
 cd "$(dirname "$0")/../.."
 
 docker=
@@ -20,6 +20,10 @@ fi
 failed=0
 echo "== start"
 "$GO" run ./test/bench -runs "$RUNS" -bin bin -docker "$docker" || failed=1
+base=$CACHE/images/debian-base.tar
+[ -e "$base" ] || { mkdir -p "${base%/*}"; mmdebstrap -q --variant=minbase bookworm "$base"; }
+echo "== images"
+"$GO" run ./test/bench/images -runs "$(((RUNS + 1) / 2))" -bin "$PWD/bin" -base "$base" || failed=1
 echo "== agent"
 "$GO" test -run '^$' -bench . -benchtime "${RUNS}x" ./runner/agent || failed=1
 exit $failed
