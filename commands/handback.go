@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/quavon/quavon/runner/job"
@@ -17,11 +19,19 @@ type handback struct {
 	spec job.Spec
 	// since is when the job began: later changes on the host are not overwritten.
 	since time.Time
+	// shown are the mounts' directories at that time, by source.
+	shown map[string]fs.FileInfo
 	diffs map[string]*workspace.Diff
 }
 
 func newHandback(o *runOptions, spec job.Spec) *handback {
-	return &handback{o: o, spec: spec, since: time.Now(), diffs: map[string]*workspace.Diff{}}
+	h := &handback{o: o, spec: spec, since: time.Now(), shown: map[string]fs.FileInfo{}, diffs: map[string]*workspace.Diff{}}
+	for _, m := range spec.Mounts {
+		if fi, err := os.Stat(m.Source); err == nil { // else the backend says so
+			h.shown[m.Source] = fi
+		}
+	}
+	return h
 }
 
 func (h *handback) close() {
@@ -71,7 +81,7 @@ func (h *handback) deliver(ctx context.Context, res job.Result) error {
 		if diff == nil {
 			continue
 		}
-		base := workspace.Base{Dir: m.Source, Since: h.since, Protect: m.Protect}
+		base := workspace.Base{Dir: m.Source, Shown: h.shown[m.Source], Since: h.since, Protect: m.Protect}
 		var err error
 		if m.Target == job.WorkspaceDir {
 			err = h.workspace(ctx, res, diff, base)

@@ -10,7 +10,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -146,11 +149,31 @@ func (p *program) say(message, hint string) {
 		return "\x1b[" + color + "m" + s + "\x1b[0m"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", mark("quavon:", "1;31"), message)
+	fmt.Fprintf(&b, "%s %s\n", mark("quavon:", "1;31"), printable(message))
 	if hint != "" {
-		fmt.Fprintf(&b, "%s %s\n", mark("hint:", "1"), hint)
+		fmt.Fprintf(&b, "%s %s\n", mark("hint:", "1"), printable(hint))
 	}
 	_, _ = io.WriteString(p.IO.ErrOut, b.String()) // there is nowhere else to say it
+}
+
+// printable makes a message harmless to a terminal: errors carry names that a job
+// has chosen. Later lines are indented, so that none looks like one of ours.
+func printable(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == '\n':
+			b.WriteString("\n  ")
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\t' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
 }
 
 func newExitCodes() *cobra.Command {

@@ -113,7 +113,7 @@ func (o *runOptions) limitFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.CPUs, "cpus", 0, "processors the job may use, such as 1.5; 0 is all")
 	f.Var(&o.Memory, "memory", "memory of the job and its sandbox, without swap; 0 is no limit")
 	f.Int64Var(&o.Pids, "pids", 1024, "processes and threads of the job; 0 is no limit")
-	f.Var(&o.Disk, "disk", "everything the job can write, memory file systems included; 0 is no limit")
+	f.Var(&o.Disk, "disk", "files the job can write, all together; 0 is no limit")
 	f.DurationVar(&o.Timeout, "timeout", time.Hour, "end the job after this long; 0 is never")
 	f.Var(&o.OutputLimit, "output-limit", "end the job when it has printed this much; 0 is no limit")
 	f.DurationVar(&o.Grace, "grace", 2*time.Second, "time between SIGTERM and SIGKILL when the job is ended")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,11 +14,16 @@ import (
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/state"
+	"github.com/quavon/quavon/runner/workspace"
 )
 
 // runJob runs the job and hands back what was asked for. The error carries the
 // process's exit code, which is the job's own unless quavon failed.
 func runJob(ctx context.Context, o *runOptions) error {
+	// First of all, since a refused job has a result too.
+	if err := o.checkOutput("--json", o.JSON); err != nil {
+		return err
+	}
 	res, err := o.runAndDeliver(ctx)
 	if o.JSON != "" {
 		if jsonErr := o.writeResult(res); err == nil {
@@ -142,7 +148,11 @@ func (o *runOptions) writeResult(res job.Result) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(o.JSON, append(doc, '\n'), 0o644); err != nil { //nolint:gosec // a report, as open as the umask says
+	err = workspace.WriteFile(o.JSON, func(w io.Writer) error {
+		_, err := w.Write(append(doc, '\n'))
+		return err
+	})
+	if err != nil {
 		return fault.Wrap(err, "can't write the result", "name another file: --json=FILE")
 	}
 	return nil

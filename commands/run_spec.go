@@ -1,14 +1,18 @@
 package commands
 
 import (
+	"cmp"
 	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/toolchain"
 	"github.com/quavon/quavon/runner/workspace"
 )
@@ -82,6 +86,9 @@ func (o *runOptions) limits(have sandbox.Policies) job.Limits {
 
 func (o *runOptions) addMounts(s *job.Spec) error {
 	if o.Workspace != "none" {
+		if err := cmp.Or(o.checkOutput("--patch", o.Patch), o.checkOutput("--out", o.Out)); err != nil {
+			return err
+		}
 		source, err := directory("--workspace", o.Workspace)
 		if err != nil {
 			return err
@@ -94,6 +101,9 @@ func (o *runOptions) addMounts(s *job.Spec) error {
 	}
 	for _, c := range o.Caches {
 		dir, target := splitMount(c, cacheDir)
+		if err := o.checkCache(dir); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fault.Wrap(err, "can't make the cache directory", "name a directory that you can write: --cache DIR")
 		}
@@ -108,6 +118,28 @@ func (o *runOptions) addMounts(s *job.Spec) error {
 		}
 	}
 	return nil
+}
+
+// checkOutput refuses to write where a link in the workspace leads to.
+func (o *runOptions) checkOutput(flag, path string) error {
+	if path == "" || path == "-" || o.Workspace == "none" {
+		return nil
+	}
+	err := workspace.CheckOutput(path, o.Workspace)
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{What: flag, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
+}
+
+// checkCache refuses a cache that a link in the workspace leads to, and what
+// looks like DIR:PATH with a relative PATH.
+func (o *runOptions) checkCache(dir string) error {
+	if _, err := os.Stat(dir); err != nil && strings.Contains(dir, ":") {
+		return fault.New("--cache "+dir+": the path after the colon isn't absolute, and there is no such directory",
+			"write --cache DIR:/PATH, or make the directory first").WithCode(string(job.ReasonRejected))
+	}
+	return o.checkOutput("--cache", dir)
 }
 
 // addMount shows dir at target; "" is the place it has on the host.
@@ -140,10 +172,32 @@ func directory(flag, dir string) (string, error) {
 		return toolDir, nil
 	}
 	real, err := workspace.CheckWorkspace(dir)
+	if err == nil {
+		err = fitsHost(real)
+	}
 	if err != nil {
 		return "", &fault.Error{What: flag + " " + dir, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
 	}
 	return real, nil
+}
+
+// fitsHost refuses what the caller can't read, and quavon's own state, which
+// other jobs are made from.
+func fitsHost(dir string) error {
+	if err := unix.Access(dir, unix.R_OK|unix.X_OK); err != nil {
+		return fault.Wrap(err, dir, "run quavon as a user who may read it")
+	}
+	own, err := state.Default()
+	if err != nil {
+		return err
+	}
+	if own, err = filepath.EvalSymlinks(own); err != nil {
+		return nil //nolint:nilerr // there is none yet
+	}
+	if own == dir || strings.HasPrefix(dir, own+"/") || strings.HasPrefix(own, dir+"/") {
+		return fault.New(dir+" is or holds the state of quavon, "+own, "name a directory of your own project")
+	}
+	return nil
 }
 
 // environ is the job's environment besides the sandbox's base.

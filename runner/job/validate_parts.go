@@ -123,6 +123,10 @@ func validateStrings(list []string, most int) string {
 	return ""
 }
 
+// maxPids leaves room for two host tasks each and some more below the most that
+// Linux has (PID_MAX_LIMIT, 4,194,304).
+const maxPids = 2_000_000
+
 func (l Limits) validate() error {
 	for _, v := range []struct {
 		name     string
@@ -138,6 +142,10 @@ func (l Limits) validate() error {
 			return reject("limits."+v.name, fmt.Sprintf("%d is too small", v.got),
 				fmt.Sprintf("use at least %d, or leave the limit out", v.min))
 		}
+	}
+	if l.Pids > maxPids {
+		return reject("limits.pids", fmt.Sprintf("%d is more than a host can have", l.Pids),
+			fmt.Sprintf("use at most %d, or leave the limit out", maxPids))
 	}
 	if math.IsNaN(l.CPUs) || l.CPUs < 0 || l.CPUs > 4096 || (l.CPUs > 0 && l.CPUs < 0.01) {
 		return reject("limits.cpus", fmt.Sprintf("%v is out of range", l.CPUs), "use 0.01 to 4096, or leave the limit out")

@@ -82,6 +82,7 @@ func TestValidateRejects(t *testing.T) {
 		"timeout":          {func(s *Spec) { s.Steps[0].Timeout = -1 }, "steps[0].timeout"},
 		"network":          {func(s *Spec) { s.Steps[0].Network = "host" }, "steps[0].network"},
 		"memory tiny":      {func(s *Spec) { s.Limits.Memory = 1 }, "limits.memory"},
+		"pids huge":        {func(s *Spec) { s.Limits.Pids = 999_999_999_999 }, "limits.pids"},
 		"pids negative":    {func(s *Spec) { s.Limits.Pids = -1 }, "limits.pids"},
 		"cpus NaN":         {func(s *Spec) { s.Limits.CPUs = math.NaN() }, "limits.cpus"},
 		"cpus negative":    {func(s *Spec) { s.Limits.CPUs = -1 }, "limits.cpus"},

@@ -40,6 +40,9 @@ func openHost(b Base) (*host, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
+	if b.Shown != nil && !os.SameFile(fi, b.Shown) {
+		return nil, errors.Join(errors.New("another directory has taken its place while the job ran"), root.Close())
+	}
 	return &host{root: root, self: fi, since: b.Since}, nil
 }
 

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
@@ -62,28 +59,15 @@ func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
 
 // PatchFile writes the patch to a file that is there complete or not at all. A
 // path that is a pipe or a device is written to as it stands.
-func (d *Diff) PatchFile(ctx context.Context, path string, b Base) ([]Skip, error) {
-	const hint = "name another file with --patch"
-	if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return nil, fault.Wrap(err, "write the patch", hint)
-		}
-		skipped, err := d.Patch(ctx, f, b)
-		return skipped, errors.Join(err, f.Close())
+func (d *Diff) PatchFile(ctx context.Context, path string, b Base) (skipped []Skip, err error) {
+	err = WriteFile(path, func(w io.Writer) (err error) {
+		skipped, err = d.Patch(ctx, w, b)
+		return err
+	})
+	if err != nil && fault.Hint(err) == "" {
+		err = fault.Wrap(err, "write the patch", "name another file with --patch")
 	}
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
-	if err != nil {
-		return nil, fault.Wrap(err, "write the patch", hint)
-	}
-	skipped, err := d.Patch(ctx, f, b)
-	if err != nil {
-		return skipped, errors.Join(err, f.Cleanup())
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
-		return skipped, fault.Wrap(err, "write the patch", hint)
-	}
-	return skipped, nil
+	return skipped, err
 }
 
 // fileChange is one file's way from old to new.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"errors"
 	"io"
+	"io/fs"
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
@@ -49,8 +50,12 @@ func (t *tarReader) next() (*tar.Header, error) {
 	return h, err
 }
 
-// refuse reports a stream that an honest agent does not send.
+// refuse reports a stream that an honest agent does not send, unless it is the
+// host's own files that failed: the stream's errors are never about a path.
 func refuse(what string, err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return fault.Wrap(err, what+" could not be kept", "make room where the error says; nothing was written")
+	}
 	return fault.Wrap(err, what+" was refused", "the sandbox sent what it should not: don't trust this job's output; nothing was written").
 		WithCode(string(job.ReasonRejected))
 }

@@ -87,6 +87,9 @@ func (e *Entry) key() string {
 // Base is the host directory that the job was given a view of.
 type Base struct {
 	Dir string
+	// Shown is the directory that the job was given, as os.Stat told before its
+	// start: another one in its place isn't written to. Nil isn't compared.
+	Shown fs.FileInfo
 	// Since is when the job was started: what changed on the host after it is
 	// not what the job saw.
 	Since time.Time

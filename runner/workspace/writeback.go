@@ -72,7 +72,7 @@ func (h *host) lock() (unlock func(), err error) {
 	unlock = func() { dir.Close() }
 	names, err := dir.Readdirnames(-1)
 	for _, name := range names {
-		if err == nil && strings.HasPrefix(name, stagePrefix) {
+		if err == nil && strings.HasPrefix(name, stagePrefix) && h.isStage(name) {
 			err = h.removeStale(name)
 		}
 	}
@@ -81,6 +81,13 @@ func (h *host) lock() (unlock func(), err error) {
 		return nil, err
 	}
 	return unlock, nil
+}
+
+// isStage tells a directory that a write-back has made from one that only has
+// such a name, which a checkout may: no checkout makes a directory private.
+func (h *host) isStage(name string) bool {
+	fi, err := h.root.Lstat(name)
+	return err == nil && fi.IsDir() && fi.Mode().Perm() == 0o700 && int(stat(fi).Uid) == os.Geteuid()
 }
 
 // removeStale removes an interrupted write-back's directory. One that holds

@@ -187,13 +187,13 @@ func TestWriteBackIsUndone(t *testing.T) {
 
 func TestWriteBackAfterAnInterruptedOne(t *testing.T) {
 	t.Parallel()
-	j := newJob(t, "mkdir .quavon-write-1; echo x >.quavon-write-1/0")
+	j := newJob(t, "mkdir -m 700 .quavon-write-1; echo x >.quavon-write-1/0")
 	j.do("echo n >new")
 	writeBack(t, j.diff(), j.base(), false)
 	if _, err := os.Stat(j.host + "/.quavon-write-1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("what was only prepared is still there")
 	}
-	sh(t, j.host, "rm new; mkdir -p .quavon-write-2/replaced; echo mine >.quavon-write-2/replaced/0")
+	sh(t, j.host, "rm new; mkdir -m 700 .quavon-write-2; mkdir .quavon-write-2/replaced; echo mine >.quavon-write-2/replaced/0")
 	_, err := j.diff().WriteBack(context.Background(), j.base(), false)
 	if err == nil || !strings.Contains(fault.Hint(err), ".quavon-write-2/replaced") {
 		t.Errorf("%v", err)
