@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,8 @@ func memoryGroup(b *testing.B, name string) (dir, usage string) {
 	if _, err := os.Stat(parent); err != nil {
 		parent, usage = "/sys/fs/cgroup", "memory.current"
 	}
-	dir, err := os.MkdirTemp(parent, "agent-test-"+name+"-")
-	if err != nil {
+	dir = filepath.Join(parent, "agent-test-"+name+"-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		missing(b, "memory cgroups: "+err.Error())
 	}
 	b.Cleanup(func() {
