@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -27,7 +29,13 @@ func (s *Store) Remove(ctx context.Context, r *Record) error {
 		return fault.Wrap(err, "can't remove the image "+r.Config.String(), "wait for the import that holds it")
 	}
 	defer l.Close()
-	if err := s.remove(s.root(r.Config), s.record(r.Config)); err != nil {
+	err = s.remove(s.root(r.Config), s.record(r.Config))
+	if err == nil {
+		err = s.changeNames(ctx, func(n names) {
+			maps.DeleteFunc(n, func(_ string, id v1.Hash) bool { return id == r.Config })
+		})
+	}
+	if err != nil {
 		hint := "check the permissions in " + s.dir
 		if errors.Is(err, ErrInUse) {
 			hint = "wait until the job has ended, or end it"

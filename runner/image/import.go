@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -50,10 +49,24 @@ func (s *Store) Import(ctx context.Context, img *source.Image, o ImportOptions) 
 		}
 	}
 	r.addOrigin(origin(img))
-	if err := s.name(r, o.Name); err != nil {
+	err = r.write(s.record(r.Config))
+	if err == nil {
+		err = s.name(ctx, r, o.Name)
+	}
+	if err != nil {
 		return nil, false, fault.Wrap(err, "can't write the image's record", "check that "+s.dir+" is writable and not full")
 	}
 	return r, had, nil
+}
+
+// name gives the image a name, which another image loses.
+func (s *Store) name(ctx context.Context, r *Record, name string) error {
+	return s.changeNames(ctx, func(n names) {
+		if name != "" {
+			n[name] = r.Config
+		}
+		r.Names = n.of(r.Config)
+	})
 }
 
 func importFault(err error, img *source.Image) error {
@@ -196,22 +209,4 @@ func progress(img *source.Image, f func(done, total int64)) func(int) {
 	}
 	done := new(atomic.Int64)
 	return func(n int) { f(done.Add(int64(n)), total) }
-}
-
-// name gives the image a name, which others lose, and writes its record.
-func (s *Store) name(r *Record, name string) error {
-	if name != "" && !slices.Contains(r.Names, name) {
-		all, _ := s.records() // one that can't be read has no names either
-		for _, other := range all {
-			if i := slices.Index(other.Names, name); i >= 0 && other.Config != r.Config {
-				other.Names = slices.Delete(other.Names, i, i+1)
-				if err := other.write(s.record(other.Config)); err != nil {
-					return err
-				}
-			}
-		}
-		r.Names = append(r.Names, name)
-		slices.Sort(r.Names)
-	}
-	return r.write(s.record(r.Config))
 }

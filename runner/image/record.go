@@ -31,7 +31,7 @@ type Record struct {
 	Version  int         `json:"version"`
 	Config   v1.Hash     `json:"config"`
 	Platform v1.Platform `json:"platform"`
-	// Names are the operator's; a name belongs to one image.
+	// Names are the operator's; the record's file doesn't have them.
 	Names []string `json:"names,omitempty"`
 	// Origins are where the image came from, sorted.
 	Origins []Origin  `json:"origins"`
@@ -146,7 +146,9 @@ func readRecord(path string) (*Record, error) {
 func hexOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
 
 func (r *Record) write(path string) error {
-	raw, err := json.MarshalIndent(r, "", "  ")
+	nameless := *r
+	nameless.Names = nil
+	raw, err := json.MarshalIndent(nameless, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -160,14 +162,14 @@ func (s *Store) records() ([]*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var (
-		all  []*Record
-		errs []error
-	)
+	var all []*Record
+	named, err := s.readNames()
+	errs := []error{err}
 	for _, p := range paths {
 		r, err := readRecord(p)
 		switch {
 		case err == nil:
+			r.Names = named.of(r.Config)
 			all = append(all, r)
 		case !errors.Is(err, fs.ErrNotExist): // removed meanwhile
 			errs = append(errs, err)

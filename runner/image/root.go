@@ -96,6 +96,7 @@ func (s *Store) recheck(ctx context.Context, r *Record, f *os.File) error {
 	if err != nil {
 		return err
 	}
+	fresh.Names = r.Names
 	*r = *fresh
 	if check(r, f) == nil {
 		return nil

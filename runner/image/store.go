@@ -3,6 +3,7 @@
 //
 // A store is a directory:
 //
+//	names.json         the operator's names for images
 //	records/HEX.json   what is known of an image; HEX is its config's digest
 //	roots/HEX.erofs    its root file system; a shared lock says it is in use
 //	locks/HEX          held while the image is imported, checked or removed

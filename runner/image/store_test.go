@@ -485,3 +485,31 @@ func TestDiffIDs(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newStore(t)
+	var ids []v1.Hash
+	for _, body := range []string{"1", "2"} {
+		r, _, err := s.Import(ctx, openLayout(t, app(t, v1.Config{}, body)), image.ImportOptions{Name: "it"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.Config)
+	}
+	r, err := s.Find("it")
+	if err != nil || r.Config != ids[1] {
+		t.Errorf("the name is not the last image's: %v, %v", r, err)
+	}
+	first, err := s.Find(ids[0].String())
+	if err != nil || len(first.Names) != 0 {
+		t.Errorf("the first image still has it: %v, %v", first, err)
+	}
+	if err := s.Remove(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Find("it"); err == nil {
+		t.Error("the name outlives its image")
+	}
+}

@@ -177,6 +177,11 @@ func TestFlatten(t *testing.T) {
 		"IM-22 names are bytes": {
 			[]layer{{it.Entry{Name: "n\xff\xfe", Body: "1"}}}, map[string]string{"n\xff\xfe": "1"}, false,
 		},
+		"IM-24 a directory that can't be written to": {
+			[]layer{{it.Entry{Type: tar.TypeDir, Name: "d", Mode: 0o550}, it.File("d/x", "1"), it.File("d/y", "2")}},
+			map[string]string{"d/": "", "d/x": "1", "d/y": "2"},
+			false,
+		},
 		"names may begin with ./ and /": {
 			[]layer{{it.Dir("./"), it.File("./a", "1"), it.File("/b", "2"), it.File("c//./d", "3")}},
 			map[string]string{"a": "1", "b": "2", "c/": "", "c/d": "3"},

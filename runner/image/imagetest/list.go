@@ -3,6 +3,7 @@ package imagetest
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,9 +53,7 @@ func describe(t testing.TB, path string, st *unix.Stat_t, xattrs bool) string {
 	s := fmt.Sprintf("%o %d:%d %d.%09d", st.Mode, st.Uid, st.Gid, st.Mtim.Sec, st.Mtim.Nsec)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		b, err := os.ReadFile(path)
-		must(t, err)
-		s += fmt.Sprintf(" %d %x", st.Size, sha256.Sum256(b))
+		s += fmt.Sprintf(" %d %x", st.Size, hash(t, path))
 	case unix.S_IFLNK:
 		target, err := os.Readlink(path)
 		must(t, err)
@@ -64,6 +63,17 @@ func describe(t testing.TB, path string, st *unix.Stat_t, xattrs bool) string {
 		s += listXattrs(t, path)
 	}
 	return s
+}
+
+func hash(t testing.TB, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	must(t, err)
+	return h.Sum(nil)
 }
 
 func listXattrs(t testing.TB, path string) string {

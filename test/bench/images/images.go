@@ -65,7 +65,9 @@ func (b *images) imports(ctx context.Context, runs int) (bool, error) {
 		}}
 	}
 	packed, plain := in("gzip"), in("plain")
-	ungzip := &arm{name: "decompress it, with the same library", run: func(context.Context) error { return unpack(b.path("debian.tar.gz")) }}
+	ungzip := &arm{name: "decompress it, with the same library", run: func(context.Context) error {
+		return unpack(b.path("debian.tar.gz"))
+	}}
 	gzipd := &arm{name: "gzip -dc", run: func(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, "gzip", "-dc", b.path("debian.tar.gz"))
 		cmd.Stdout = io.Discard
@@ -162,7 +164,7 @@ func writeBundle(dir, root string, argv []string) error {
 		"process": map[string]any{
 			"args": argv, "cwd": "/", "env": []string{"PATH=/usr/bin:/bin"}, "user": map[string]int{"uid": 0, "gid": 0},
 		},
-		"root":   map[string]any{"path": root, "readonly": false},
+		"root":   map[string]any{"path": root},
 		"mounts": []map[string]any{{"destination": "/proc", "type": "proc", "source": "proc"}},
 		"linux": map[string]any{"namespaces": []map[string]string{
 			{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {"type": "network"},
@@ -221,7 +223,8 @@ func many(path string, n int) error {
 	buf := bufio.NewWriterSize(f, 1<<20)
 	w := tar.NewWriter(buf)
 	for i := range n {
-		h := &tar.Header{Name: fmt.Sprintf("usr/lib/node_modules/dir%04d/some-file-%06d.txt", i/500, i), Typeflag: tar.TypeReg, Mode: 0o644, Size: 5}
+		h := &tar.Header{Typeflag: tar.TypeReg, Mode: 0o644, Size: 5}
+		h.Name = fmt.Sprintf("usr/lib/node_modules/dir%04d/some-file-%06d.txt", i/500, i)
 		if err := w.WriteHeader(h); err != nil {
 			return err
 		}
