@@ -37,7 +37,7 @@ const reportHead = `# Compatibility
 
 The tests of public projects, as published in their packages, run outside and inside a
 sandbox: ` + "`make compat`" + ` fetches them with the ordinary clients (versions and checksums in
-[test/compat](../test/compat)), runs them on the host as an unprivileged user and by ` + "`quavon run`" + `,
+[test/compat](../test/compat)), runs them on the host as an unprivileged user without a network and by ` + "`quavon run`" + `,
 and compares how every single test ends: passed, failed or skipped. It fails when one ends otherwise
 in two rounds and isn't named below. Times are of one run each and include what the tests compile, from an empty cache
 on both sides.
