@@ -143,3 +143,28 @@ func TestParentOf(t *testing.T) {
 		t.Errorf("parent of nothing: %d", got)
 	}
 }
+
+// A write to an agent that doesn't read ends when the stream is closed.
+func TestCloseEndsAWrite(t *testing.T) {
+	t.Parallel()
+	s := &box{}
+	if err := s.pipes(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.conn.Write(make([]byte, 4*pipeSize))
+		ended <- err
+	}()
+	t.Cleanup(s.closeConn)            // the runtime's ends stay open, as a hanging runtime's do
+	time.Sleep(50 * time.Millisecond) // the pipe is full by then, or Write hasn't begun: both must end
+	_ = s.conn.Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a closed pipe took all of it")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the write is still waiting")
+	}
+}

@@ -34,7 +34,7 @@ func (s *box) pipes() error {
 			s.ends[i], ours[i] = w, r
 		}
 		if i < 2 {
-			_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize) // Only speed.
+			enlarge(w)
 		}
 		switch i {
 		case 1:
@@ -44,6 +44,14 @@ func (s *box) pipes() error {
 		}
 	}
 	return nil
+}
+
+// enlarge is only for speed. File.Fd would make the pipe blocking, and a write to
+// an agent that doesn't read could then not be ended by Close.
+func enlarge(pipe *os.File) {
+	if raw, err := pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	}
 }
 
 func (s *box) closeConn() {
