@@ -113,7 +113,7 @@ func TestWallClockBoundsAllSteps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.spec("sleep 0.2", `trap "" TERM; while :; do sleep 60; done`)
-	s.Limits.Wall = 600 * time.Millisecond
+	s.Limits.Wall = 3 * time.Second
 	start := time.Now()
 	res, err := b.run(t.Context(), s)
 	if err != nil || res.Reason != job.ReasonTimeoutWall || len(res.Steps) != 2 || res.Signal != "SIGKILL" {

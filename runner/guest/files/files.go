@@ -112,7 +112,8 @@ func openDir(dir string) (*os.Root, error) {
 	return os.OpenRoot(self)
 }
 
-// names lists a directory, unsorted.
+// names lists a directory, sorted. A directory that changes meanwhile may name an
+// entry twice; one is enough.
 func names(root *os.Root, path string) ([]string, error) {
 	f, err := root.Open(".")
 	if err != nil {
@@ -127,7 +128,8 @@ func names(root *os.Root, path string) ([]string, error) {
 			return nil, &LimitError{"names in a directory", maxNames, path}
 		}
 		if errors.Is(err, io.EOF) {
-			return all, nil
+			slices.Sort(all)
+			return slices.Compact(all), nil
 		}
 		if err != nil {
 			return nil, err
