@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -21,7 +22,9 @@ func File(ctx context.Context, path string, s Select, scratch string) (*Image, e
 	if err != nil {
 		return nil, fault.Wrap(err, "can't import "+path, fault.Hint(err))
 	}
-	img.Origin = path
+	if img.Origin, err = filepath.Abs(path); err != nil {
+		return nil, errors.Join(err, img.Close())
+	}
 	return img, nil
 }
 
