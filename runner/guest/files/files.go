@@ -113,6 +113,48 @@ func openDir(dir string) (*os.Root, error) {
 	return os.OpenRoot(self)
 }
 
+// enter opens a directory that was looked at, a single name below root, and makes
+// sure that it is that one. os.Root alone doesn't confine here: gVisor follows a
+// symbolic link that is opened with O_DIRECTORY|O_NOFOLLOW.
+func enter(root *os.Root, fi fs.FileInfo) (*os.Root, error) {
+	sub, err := root.OpenRoot(fi.Name())
+	if err != nil {
+		return nil, err
+	}
+	now, err := sub.Stat(".")
+	if err == nil && !os.SameFile(now, fi) {
+		err = &fs.PathError{Op: "open", Path: fi.Name(), Err: errors.New("is another directory than a moment ago")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, sub.Close())
+	}
+	return sub, nil
+}
+
+// enterAll opens a path below root, name by name, none of them a link.
+func enterAll(root *os.Root, dir string) (*os.Root, error) {
+	at, err := root.OpenRoot(".")
+	for part := range strings.SplitSeq(dir, "/") {
+		if err != nil {
+			return nil, err
+		}
+		if part == "." {
+			continue
+		}
+		var fi fs.FileInfo
+		var next *os.Root
+		if fi, err = at.Lstat(part); err == nil && !fi.IsDir() {
+			err = &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+		}
+		if err == nil {
+			next, err = enter(at, fi)
+		}
+		at.Close() // nothing was written through it
+		at = next
+	}
+	return at, err
+}
+
 // names lists a directory, sorted. A directory that changes meanwhile may name an
 // entry twice; one is enough.
 func names(root *os.Root, path string) ([]string, error) {

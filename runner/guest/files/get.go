@@ -68,7 +68,7 @@ func (a *archive) walk(root *os.Root, rel string, gs globs) error {
 }
 
 func (a *archive) descend(root *os.Root, e entry, rel string, gs globs) error {
-	sub, err := root.OpenRoot(e.info.Name())
+	sub, err := enter(root, e.info)
 	if err != nil {
 		return wrap(rel+e.name, err)
 	}

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -38,7 +39,7 @@ func (t layers) descend(c change) (sub layers, err error) {
 		if fi == nil || err != nil {
 			return nil
 		}
-		r, err = r.OpenRoot(fi.Name())
+		r, err = enter(r, fi)
 		if err != nil {
 			return nil
 		}
@@ -47,7 +48,9 @@ func (t layers) descend(c change) (sub layers, err error) {
 	sub.lower = open(t.lower, c.old)
 	sub.upper = open(t.upper, c.now)
 	if c.old != nil && c.now != nil {
-		sub.merged = open(t.merged, c.now)
+		shown, lookErr := t.merged.Lstat(c.now.Name())
+		err = cmp.Or(err, lookErr)
+		sub.merged = open(t.merged, shown)
 	}
 	if err != nil {
 		sub.close()

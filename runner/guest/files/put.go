@@ -102,7 +102,12 @@ func (p *putter) entry(h *tar.Header, content io.Reader) error {
 			return errors.Join(p.in.Symlink(h.Linkname, base), p.in.Lchown(base, p.uid, p.gid))
 		})
 	case tar.TypeLink:
-		return replace(p.root, name, func() error { return p.root.Link(path.Clean(h.Linkname), name) })
+		target := path.Clean(h.Linkname)
+		in, err := enterAll(p.root, path.Dir(target))
+		if err != nil {
+			return err
+		}
+		return errors.Join(replace(p.root, name, func() error { return p.root.Link(target, name) }), in.Close())
 	}
 	return fmt.Errorf("type %q of a tar entry is not supported", h.Typeflag)
 }
@@ -116,7 +121,7 @@ func (p *putter) enter(dir string) error {
 	if err := p.parents(dir); err != nil {
 		return err
 	}
-	in, err := p.root.OpenRoot(dir)
+	in, err := enterAll(p.root, dir)
 	if err == nil {
 		p.in, p.inPath = in, dir
 	}
@@ -132,11 +137,8 @@ func (p *putter) leave() {
 
 // parents makes missing parent directories, open to all as "mkdir -p" would.
 func (p *putter) parents(dir string) error {
-	if dir == "." {
-		return nil
-	}
-	if fi, err := p.root.Stat(dir); err == nil && fi.IsDir() {
-		return nil
+	if in, err := enterAll(p.root, dir); err == nil {
+		return in.Close()
 	}
 	if err := p.parents(path.Dir(dir)); err != nil {
 		return err
@@ -144,23 +146,22 @@ func (p *putter) parents(dir string) error {
 	return p.dir(dir, 0o755)
 }
 
-// dir makes a directory; one that exists gets owner and mode.
+// dir makes a directory in one that is there; one that exists gets owner and mode.
 func (p *putter) dir(name string, perm fs.FileMode) error {
-	err := p.root.Mkdir(name, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		fi, statErr := p.root.Stat(name)
-		if statErr != nil {
-			return statErr
-		}
-		if !fi.IsDir() {
-			return err
-		}
-		err = nil
-	}
+	in, err := enterAll(p.root, path.Dir(name))
 	if err != nil {
 		return err
 	}
-	d, err := p.root.Open(name)
+	defer in.Close()
+	if err := in.Mkdir(path.Base(name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	made, err := enterAll(in, path.Base(name))
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	d, err := made.Open(".")
 	if err != nil {
 		return err
 	}

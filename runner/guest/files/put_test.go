@@ -85,17 +85,19 @@ func TestPutRefuses(t *testing.T) {
 		in   []record
 		says string
 	}{
-		"dotdot":          {[]record{file("../x", "", 0o644)}, `"../x"`},
-		"absolute":        {[]record{file("/x", "", 0o644)}, `"/x"`},
-		"through a link":  {[]record{link(tar.TypeSymlink, "l", ".."), file("l/x", "", 0o644)}, `"l/x"`},
-		"planted link":    {[]record{file("planted/x", "", 0o644)}, `"planted/x"`},
-		"hard link out":   {[]record{link(tar.TypeLink, "h", "../outside")}, `"h"`},
-		"device":          {[]record{{&tar.Header{Name: "dev", Typeflag: tar.TypeChar}, ""}}, `"dev"`},
-		"file for a dir":  {[]record{file("have/f", "", 0o644), file("have", "", 0o644)}, `"have"`},
-		"too many":        {[]record{file("1", "", 0), file("2", "", 0), file("3", "", 0), file("4", "", 0)}, `"4"`},
-		"too big":         {[]record{file("big", strings.Repeat("x", 101), 0o644)}, `"big"`},
-		"no name":         {[]record{file("", "", 0o644)}, `""`},
-		"a very long one": {[]record{file(strings.Repeat("d/", 2100)+"f", "", 0o644)}, "4096"},
+		"dotdot":           {[]record{file("../x", "", 0o644)}, `"../x"`},
+		"absolute":         {[]record{file("/x", "", 0o644)}, `"/x"`},
+		"through a link":   {[]record{link(tar.TypeSymlink, "l", ".."), file("l/x", "", 0o644)}, `"l/x"`},
+		"link and beyond":  {[]record{link(tar.TypeSymlink, "l", "/"), file("l/tmp/x", "", 0o644)}, `"l/tmp/x"`},
+		"hard link by way": {[]record{link(tar.TypeSymlink, "l", "/"), link(tar.TypeLink, "h", "l/etc/passwd")}, `"h"`},
+		"planted link":     {[]record{file("planted/x", "", 0o644)}, `"planted/x"`},
+		"hard link out":    {[]record{link(tar.TypeLink, "h", "../outside")}, `"h"`},
+		"device":           {[]record{{&tar.Header{Name: "dev", Typeflag: tar.TypeChar}, ""}}, `"dev"`},
+		"file for a dir":   {[]record{file("have/f", "", 0o644), file("have", "", 0o644)}, `"have"`},
+		"too many":         {[]record{file("1", "", 0), file("2", "", 0), file("3", "", 0), file("4", "", 0)}, `"4"`},
+		"too big":          {[]record{file("big", strings.Repeat("x", 101), 0o644)}, `"big"`},
+		"no name":          {[]record{file("", "", 0o644)}, `""`},
+		"a very long one":  {[]record{file(strings.Repeat("d/", 2100)+"f", "", 0o644)}, "4096"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
