@@ -59,7 +59,7 @@ func handshakeFault(err error) error {
 	case errors.As(err, &broken):
 		hint = "what runs in the sandbox isn't quavon-guest: check the path of the guest binary"
 	case errors.Is(err, errNoAnswer):
-		hint = "the sandbox started but its agent is silent: is the machine overloaded? Try again, then run quavon doctor"
+		hint = "the sandbox started but its agent is silent: is the machine overloaded? Try again"
 	}
 	return fault.Wrap(err, what, hint).WithCode(string(job.ReasonSandboxUnavailable))
 }

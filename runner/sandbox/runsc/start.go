@@ -39,7 +39,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Config) (sandbox.Sandbox,
 func unavailable(err error) error {
 	var f *fault.Error
 	if !errors.As(err, &f) {
-		f = fault.Wrap(err, "start a sandbox", "run `quavon doctor` to see what this host lacks")
+		f = fault.Wrap(err, "start a sandbox", "read the runtime's words above; `quavon version` shows which runsc is used")
 	}
 	if fault.Code(err) != "" {
 		return err
