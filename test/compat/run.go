@@ -56,7 +56,7 @@ func (p *project) outside(ctx context.Context, workspace, scratch string) (*outc
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(environment, "HOME="+home, "TMPDIR="+tmp)
+	cmd.Env = append(environment, "HOME="+home, "TMPDIR="+tmp, "USER=quavon", "LOGNAME=quavon")
 	return p.measure(cmd, filepath.Join(scratch, "outside.txt"))
 }
 
