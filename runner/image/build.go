@@ -31,6 +31,7 @@ type builder struct {
 	budget *flatten.Budget
 	read   func(n int)
 	root   *os.File
+	hash   treeHash
 	base   *erofs.Data
 	above  []*spool
 }
@@ -44,6 +45,7 @@ type built struct {
 
 func (b *builder) build(ctx context.Context) (*built, error) {
 	b.base = erofs.NewData(b.root, erofs.DataStart, b.budget)
+	b.base.Flushed, b.base.Eager = b.hash.chunk, true
 	b.above = make([]*spool, len(b.img.Layers))
 	defer b.closeSpools()
 	tree, err := b.flatten(ctx)
@@ -142,6 +144,7 @@ func (b *builder) settle(t *flatten.Tree) error {
 		case i.Layer > 0 && i.Nlink > 0:
 			moved = append(moved, i)
 		case i.Layer == 0 && i.Nlink == 0:
+			b.hash.forget(i.Data, i.Size)
 			return free.add(b.base, i.Data, i.Size)
 		}
 		return nil

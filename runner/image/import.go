@@ -2,11 +2,7 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -142,15 +138,15 @@ func (s *Store) make(ctx context.Context, img *source.Image, run Run, o ImportOp
 		Root: RootFile{Format: rootFormat, Size: done.size, Entries: done.entries},
 	}
 	r.Root.Passwd, r.Root.Group = extent(done.tree, "/etc/passwd"), extent(done.tree, "/etc/group")
-	return r, s.publish(ctx, r, f)
+	return r, s.publish(ctx, r, f, &b.hash)
 }
 
 // publish makes the root durable and gives it its name.
-func (s *Store) publish(ctx context.Context, r *Record, f *os.File) error {
+func (s *Store) publish(ctx context.Context, r *Record, f *os.File, h *treeHash) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(f.Sync)
 	group.Go(func() (err error) {
-		r.Root.SHA256, err = hashFile(ctx, f)
+		r.Root.Hash, err = h.finish(ctx, f)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -181,21 +177,6 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// hashFile is sha256 over all of f, in hexadecimal.
-func hashFile(ctx context.Context, f *os.File) (string, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	r := layer.ReadAhead(ctx, io.NewSectionReader(f, 0, st.Size()))
-	h := sha256.New()
-	_, err = io.Copy(h, r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		return "", fmt.Errorf("hash %s: %w", f.Name(), err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // progress adds up what all layers read.

@@ -77,7 +77,7 @@ func TestSourcesAgree(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if d := cmp.Diff(first.Root.SHA256, got.Root.SHA256); d != "" {
+			if d := cmp.Diff(first.Root.Hash, got.Root.Hash); d != "" {
 				t.Errorf("another root than from the first source:\n%s", d)
 			}
 			if d := cmp.Diff(first.Config, got.Config); d != "" {

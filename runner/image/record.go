@@ -63,9 +63,10 @@ type Run struct {
 
 // RootFile is a root's EROFS image on disk.
 type RootFile struct {
-	Format int    `json:"format"`
-	SHA256 string `json:"sha256"`
-	Size   int64  `json:"size"`
+	Format int `json:"format"`
+	// Hash is sha256 over the sha256 of each MiB, in hexadecimal.
+	Hash string `json:"hash"`
+	Size int64  `json:"size"`
 	// Allocated bytes on disk; holes make it less than Size.
 	Allocated int64 `json:"allocated"`
 	Entries   int64 `json:"entries"`

@@ -126,7 +126,7 @@ func checkDeep(ctx context.Context, r *Record, f *os.File) error {
 	if before.Size != r.Root.Size {
 		return fmt.Errorf("%w: it has %d bytes instead of %d", errChanged, before.Size, r.Root.Size)
 	}
-	sum, err := hashFile(ctx, f)
+	sum, err := new(treeHash).finish(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func checkDeep(ctx context.Context, r *Record, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	if sum != r.Root.SHA256 || after != before {
-		return fmt.Errorf("%w: sha256 is %s instead of %s", errChanged, sum, r.Root.SHA256)
+	if sum != r.Root.Hash || after != before {
+		return fmt.Errorf("%w: its hash is %s instead of %s", errChanged, sum, r.Root.Hash)
 	}
 	r.Root.Seen = before
 	return nil

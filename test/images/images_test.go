@@ -41,7 +41,7 @@ func TestSources(t *testing.T) {
 			}
 			var sums []string
 			for name, args := range sources {
-				sum := takeIn(t, statetest.Path(t), args).Root.SHA256
+				sum := takeIn(t, statetest.Path(t), args).Root.Hash
 				t.Logf("%s: %s", name, sum)
 				sums = append(sums, sum)
 			}

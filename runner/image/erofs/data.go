@@ -24,6 +24,10 @@ type Spender interface{ SpendWritten(n int64) error }
 // Data appends file contents to a file, each at the start of a block. Runs of
 // zeros become holes. It implements flatten.Data.
 type Data struct {
+	// Flushed is told what was written where, holes included; nil tells nobody.
+	Flushed func(at int64, b []byte)
+	// Eager starts to write to the disk at once, for a file that will be synced.
+	Eager  bool
 	f      *os.File
 	budget Spender
 	// at is where buf[:n] belongs in the file.
@@ -44,7 +48,7 @@ func (d *Data) Append(r io.Reader, size int64) (int64, error) {
 	}
 	start := d.at + int64(d.n)
 	for size > 0 {
-		n := min(size, int64(len(d.buf)-d.n))
+		n := min(size, int64(d.limit()-d.n))
 		if _, err := io.ReadFull(r, d.buf[d.n:d.n+int(n)]); err != nil {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
@@ -62,11 +66,14 @@ func (d *Data) Append(r io.Reader, size int64) (int64, error) {
 }
 
 func (d *Data) advance(n int) error {
-	if d.n += n; d.n < len(d.buf) {
+	if d.n += n; d.n < d.limit() {
 		return nil
 	}
 	return d.Flush()
 }
+
+// limit is how much is buffered, so that flushes end at multiples of bufferSize.
+func (d *Data) limit() int { return bufferSize - int(d.at%bufferSize) }
 
 // Flush writes what is still buffered.
 func (d *Data) Flush() error {
@@ -79,6 +86,13 @@ func (d *Data) Flush() error {
 			}
 		}
 		from = end
+	}
+	if d.Flushed != nil && d.n > 0 {
+		d.Flushed(d.at, d.buf[:d.n])
+	}
+	if d.Eager {
+		// Only a start: what fails here fails again when the file is synced.
+		_ = unix.SyncFileRange(int(d.f.Fd()), d.at, int64(d.n), unix.SYNC_FILE_RANGE_WRITE)
 	}
 	d.at += int64(d.n)
 	d.n = 0

@@ -11,9 +11,6 @@ const (
 	aheadChunks = 4
 )
 
-// ReadAhead reads from r in a goroutine of its own until Close.
-func ReadAhead(ctx context.Context, r io.Reader) io.ReadCloser { return newAhead(ctx, r) }
-
 // ahead reads from r in a goroutine of its own, a few chunks ahead.
 type ahead struct {
 	full chan chunk
