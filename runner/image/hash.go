@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,7 +85,7 @@ func (h *treeHash) read(ctx context.Context, f *os.File, size int64) error {
 				}
 				at := int64(i) * hashChunk
 				b := buf[:min(hashChunk, size-at)]
-				if _, err := f.ReadAt(b, at); err != nil && err != io.EOF { //nolint:errorlint // ReadAt's own
+				if _, err := f.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
 					return err
 				}
 				h.sums[i] = sha256.Sum256(b)
