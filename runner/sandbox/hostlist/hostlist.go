@@ -71,7 +71,9 @@ func Diff(before, after Snapshot) []string {
 		}
 	}
 	for line := range before {
-		if !after[line] {
+		// A group that was there before and has gone was somebody else's: a
+		// session's or a service's ends at any time.
+		if !after[line] && !strings.HasPrefix(line, "cgroup ") {
 			d = append(d, "- "+line)
 		}
 	}
