@@ -194,7 +194,7 @@ func fitsHost(dir string) error {
 	if own, err = filepath.EvalSymlinks(own); err != nil {
 		return nil //nolint:nilerr // there is none yet
 	}
-	if own == dir || strings.HasPrefix(dir, own+"/") || strings.HasPrefix(own, dir+"/") {
+	if job.Within(dir, own) || job.Within(own, dir) {
 		return fault.New(dir+" is or holds the state of quavon, "+own, "name a directory of your own project")
 	}
 	return nil

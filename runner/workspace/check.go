@@ -7,9 +7,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
 )
 
 // Directories that hold a system, not a project. The first list is refused with
@@ -57,23 +57,23 @@ func checkWorkspace(dir string, homes []string) (string, error) {
 // unfit says why a resolved directory can't be a workspace.
 func unfit(dir string, homes []string) string {
 	for _, tree := range systemTrees {
-		if within(dir, tree) {
+		if job.Within(dir, tree) {
 			return "belongs to the system"
 		}
 	}
-	source := func(tree string) bool { return within(dir, tree) }
-	if slices.Contains(systemDirs, dir) || within(dir, "/usr") && !slices.ContainsFunc(sourceTrees, source) {
+	source := func(tree string) bool { return job.Within(dir, tree) }
+	if slices.Contains(systemDirs, dir) || job.Within(dir, "/usr") && !slices.ContainsFunc(sourceTrees, source) {
 		return "belongs to the system"
 	}
 	if filepath.Dir(dir) == "/home" {
 		return "is a home directory"
 	}
 	for _, home := range homes {
-		if within(home, dir) {
+		if job.Within(home, dir) {
 			return "is or contains the home directory " + home
 		}
 		for _, tree := range secretTrees {
-			if within(dir, filepath.Join(home, tree)) {
+			if job.Within(dir, filepath.Join(home, tree)) {
 				return "holds credentials"
 			}
 		}
@@ -84,11 +84,6 @@ func unfit(dir string, homes []string) string {
 		}
 	}
 	return ""
-}
-
-// within says whether path is dir or below it; both are absolute and clean.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // homes lists the resolved home directories of whoever runs this, also of the

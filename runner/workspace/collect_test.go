@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
 )
 
 func TestCollect(t *testing.T) {
@@ -107,7 +108,7 @@ func checkLinks(t *testing.T, dir string) {
 			return err
 		}
 		real, err := filepath.EvalSymlinks(path)
-		if err == nil && !within(real, dir) {
+		if err == nil && !job.Within(real, dir) {
 			t.Errorf("%s leads to %s", path, real)
 		}
 		return nil
