@@ -23,11 +23,15 @@ require (
 
 require (
 	github.com/docker/cli v29.7.2+incompatible // indirect
+	github.com/docker/docker v28.5.2+incompatible // indirect
 	github.com/docker/docker-credential-helpers v0.9.3 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/sigstore/cosign/v2 v2.6.5 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
+	github.com/valkey-io/valkey-go v1.0.79 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/tools v0.49.0 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 )
