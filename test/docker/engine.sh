@@ -3,8 +3,11 @@
 # systemd and touches neither /etc/docker nor a Docker the host already runs.
 #
 #   engine.sh fetch            unpack the engine into the cache, print its directory
-#   engine.sh start DIR RUNSC  start dockerd with its state in DIR and the runtime
-#                              "runsc"; print the socket's URL
+#   engine.sh start DIR RUNSC [host-net]
+#                              start dockerd with its state in DIR and the runtime
+#                              "runsc"; print the socket's URL. With host-net it
+#                              lives in the host's network, without bridge or
+#                              firewall rules: only --network=host and none work
 #   engine.sh stop DIR         stop it and remove DIR
 #
 # Debian 12 ships 20.10, too old for us; Debian 13's engine runs on Debian 12's libc,
@@ -47,19 +50,22 @@ fetch() {
 }
 
 start() {
-  local dir=$1 runsc=$2 root; root=$(fetch)
+  local dir=$1 runsc=$2 net=${3:-own} root; root=$(fetch)
+  # A network namespace of its own keeps its bridge and firewall rules off the host.
+  local network='"bip": "10.231.255.1/24", "ip6tables": false' enter="unshare --net --"
+  if [[ $net = host-net ]]; then
+    network='"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false, "ip-masq": false' enter=
+  fi
   mkdir -p "$dir"
   cat >"$dir/daemon.json" <<JSON
 {
   "data-root": "$dir/data", "exec-root": "$dir/exec", "pidfile": "$dir/dockerd.pid",
-  "hosts": ["unix://$dir/docker.sock"], "bip": "10.231.255.1/24", "ip6tables": false,
+  "hosts": ["unix://$dir/docker.sock"], $network,
   "features": {"containerd-snapshotter": false},
   "runtimes": {"runsc": {"path": "$runsc", "runtimeArgs": ["--platform=systrap"]}}
 }
 JSON
-  # In a network namespace of its own, so that its bridge and firewall rules are
-  # not the host's.
-  PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net -- \
+  PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid $enter \
     sh -c 'ip link set lo up; exec dockerd --config-file "$1"' dockerd "$dir/daemon.json" \
     >"$dir/dockerd.log" 2>&1 </dev/null &
   for _ in $(seq 150); do
@@ -86,7 +92,7 @@ stop() {
 
 case ${1:-} in
   fetch) fetch ;;
-  start) start "$2" "$3" ;;
+  start) start "$2" "$3" "${4:-own}" ;;
   stop) stop "$2" ;;
-  *) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+  *) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac
