@@ -167,7 +167,7 @@ func (s *Store) publish(ctx context.Context, r *Record, f *os.File, h *treeHash)
 	}
 	r.Root.Allocated = st.Blocks * 512
 	var err error
-	r.Root.Seen, err = identify(f)
+	r.Root.Seen, err = Identify(f)
 	return err
 }
 

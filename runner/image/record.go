@@ -92,7 +92,8 @@ type Identity struct {
 	Ctime int64  `json:"ctime_ns"`
 }
 
-func identify(f *os.File) (Identity, error) {
+// Identify tells what a file is now.
+func Identify(f *os.File) (Identity, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return Identity{}, &fs.PathError{Op: "stat", Path: f.Name(), Err: err}

@@ -68,7 +68,7 @@ func (s *Store) openRoot(r *Record) (*os.File, error) {
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		mine, err := identify(f)
+		mine, err := Identify(f)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -109,7 +109,7 @@ func (s *Store) recheck(ctx context.Context, r *Record, f *os.File) error {
 
 // check compares a root's identity with its record.
 func check(r *Record, f *os.File) error {
-	now, err := identify(f)
+	now, err := Identify(f)
 	if err == nil && now != r.Root.Seen {
 		err = errChanged
 	}
@@ -119,7 +119,7 @@ func check(r *Record, f *os.File) error {
 // checkDeep compares a root's content with its record, and then brings the
 // record's identity up to date.
 func checkDeep(ctx context.Context, r *Record, f *os.File) error {
-	before, err := identify(f)
+	before, err := Identify(f)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func checkDeep(ctx context.Context, r *Record, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	after, err := identify(f)
+	after, err := Identify(f)
 	if err != nil {
 		return err
 	}
