@@ -12,6 +12,6 @@ func newBuild(p *program) *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBuildImages(p))
+	cmd.AddCommand(newBuildImages(p), newBuildRootfs(p))
 	return cmd
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// format is part of every UUID: change it when the same input gives other bytes.
-const format = "quavon ext4 1"
+// Format is part of every UUID: it changes when the same input gives other bytes.
+const Format = "quavon ext4 1"
 
 // identity is what an image has instead of randomness.
 type identity struct {
@@ -17,7 +17,7 @@ type identity struct {
 }
 
 func newIdentity(o *Options) identity {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q %d %d %d %d %t %d", format,
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q %d %d %d %d %t %d", Format,
 		o.Identity, o.Label, o.Free, o.FreeInodes, o.Size, o.MaxSize, o.ResizeInode, o.Journal))
 	var id identity
 	copy(id.uuid[:], sum[:16])

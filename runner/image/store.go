@@ -56,6 +56,9 @@ func (s *Store) record(id v1.Hash) string { return filepath.Join(s.dir, recordsD
 func (s *Store) root(id v1.Hash) string   { return filepath.Join(s.dir, rootsDir, id.Hex+".erofs") }
 func (s *Store) work(id v1.Hash) string   { return filepath.Join(s.dir, tmpDir, id.Hex) }
 
+// Path is a place beside the store's own files, for what is made from its images.
+func (s *Store) Path(name string) string { return filepath.Join(s.dir, name) }
+
 // Scratch is a directory for temporary files that are as big as images.
 func (s *Store) Scratch() string { return filepath.Join(s.dir, tmpDir) }
 
