@@ -80,21 +80,26 @@ type registry struct {
 }
 
 func newRegistry(_ context.Context, at name.Digest, o RegistryOptions) (*registry, error) {
+	puller, err := o.Puller()
+	if err != nil {
+		return nil, err
+	}
+	return &registry{at.Context(), puller}, nil
+}
+
+// Puller reads from registries; no document it reads is longer than 4 MiB.
+func (o RegistryOptions) Puller() (*remote.Puller, error) {
 	if o.Keychain == nil {
 		o.Keychain = authn.DefaultKeychain
 	}
 	if o.Transport == nil {
 		o.Transport = remote.DefaultTransport
 	}
-	puller, err := remote.NewPuller(
+	return remote.NewPuller(
 		remote.WithAuthFromKeychain(o.Keychain),
 		remote.WithTransport(&boundedTransport{o.Transport}),
 		remote.WithUserAgent("quavon"),
 	)
-	if err != nil {
-		return nil, err
-	}
-	return &registry{at.Context(), puller}, nil
 }
 
 // open fetches a manifest when the descriptor says so, or says nothing.
