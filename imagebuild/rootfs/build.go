@@ -116,11 +116,24 @@ func (b *builder) closeSpools() error {
 	return errors.Join(errs...)
 }
 
+// lost visits the files of the bottom layer that no name is left of.
+func lost(t *flatten.Tree, visit func(i *flatten.Inode) error) error {
+	return t.Inodes(func(_ flatten.ID, i *flatten.Inode) error {
+		if i.Nlink > 0 || i.Layer > 0 || i.Size == 0 {
+			return nil
+		}
+		return visit(i)
+	})
+}
+
 type ext4Image struct{ w *ext4.Writer }
 
 func (x *ext4Image) Append(r io.Reader, size int64) (int64, error) { return x.w.Append(r, size) }
 func (x *ext4Image) Release() error                                { return nil }
-func (x *ext4Image) prune(t *flatten.Tree) error                   { return x.w.Prune(t) }
+
+func (x *ext4Image) prune(t *flatten.Tree) error {
+	return lost(t, func(i *flatten.Inode) error { return x.w.Free(i.Data, i.Size) })
+}
 
 func (x *ext4Image) finish(t *flatten.Tree, made *Made) error {
 	info, err := x.w.Finish(t)
@@ -141,12 +154,7 @@ func (x *erofsImage) prune(t *flatten.Tree) error {
 	if err := x.Flush(); err != nil {
 		return err
 	}
-	return t.Inodes(func(_ flatten.ID, i *flatten.Inode) error {
-		if i.Nlink > 0 || i.Layer > 0 || i.Size == 0 {
-			return nil
-		}
-		return x.Free(i.Data, i.Size)
-	})
+	return lost(t, func(i *flatten.Inode) error { return x.Free(i.Data, i.Size) })
 }
 
 func (x *erofsImage) finish(t *flatten.Tree, _ *Made) error {

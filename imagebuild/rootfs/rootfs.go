@@ -168,6 +168,8 @@ func makeFault(err error, img *source.Image, path string) error {
 		hint = "change the file in the image, or use --format erofs"
 	case errors.Is(err, unix.ENOSPC):
 		hint = "free space in " + filepath.Dir(path)
+	case errors.Is(err, unix.ENOENT):
+		hint = "make the directory first: mkdir -p " + filepath.Dir(path)
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		hint = "make " + filepath.Dir(path) + " writable for you, or name another file"
 	case errors.Is(err, context.Canceled):

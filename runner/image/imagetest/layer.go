@@ -44,6 +44,9 @@ func Symlink(name, target string) Entry {
 	return Entry{Type: tar.TypeSymlink, Name: name, Link: target, Mode: 0o777}
 }
 
+// defaultTime is the time of entries that have none, in seconds since 1970.
+const defaultTime = 1_000_000_000
+
 // Tar encodes entries.
 func Tar(t testing.TB, entries ...Entry) []byte {
 	t.Helper()
@@ -70,7 +73,7 @@ func (e *Entry) write(w *tar.Writer) error {
 		h.Typeflag = tar.TypeReg
 	}
 	if h.ModTime.IsZero() {
-		h.ModTime = time.Unix(1_000_000_000, 0)
+		h.ModTime = time.Unix(defaultTime, 0)
 	}
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		*h = tar.Header{Typeflag: h.Typeflag, Name: e.Name, Format: tar.FormatPAX, PAXRecords: map[string]string{}}

@@ -47,9 +47,15 @@ func Run(t testing.TB, name string, args ...string) string {
 // MountEROFS shows what the kernel sees in an image.
 func MountEROFS(t testing.TB, image string) string {
 	t.Helper()
+	return MountImage(t, "erofs", image)
+}
+
+// MountImage shows what the kernel sees in an image of a file system, read-only.
+func MountImage(t testing.TB, kind, image string) string {
+	t.Helper()
 	NeedMount(t)
 	dir := t.TempDir()
-	Run(t, "mount", "-t", "erofs", "-o", "loop,ro", image, dir)
+	Run(t, "mount", "-t", kind, "-o", "loop,ro", image, dir)
 	unmount(t, dir)
 	return dir
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,19 +15,24 @@ import (
 // own with the kernel's form of whiteouts. Every directory needs an entry.
 func Overlay(t testing.TB, layers ...[]Entry) string {
 	t.Helper()
-	NeedMount(t)
-	base := t.TempDir()
-	lower := []string{filepath.Join(base, "none")}
-	must(t, os.Mkdir(lower[0], 0o755))
-	for i, entries := range layers {
-		dir := filepath.Join(base, "l"+string(rune('a'+i)))
-		must(t, os.Mkdir(dir, 0o755))
-		unpack(t, dir, entries)
-		lower = append([]string{dir}, lower...)
+	var dirs []string
+	for _, entries := range layers {
+		dirs = append(dirs, t.TempDir())
+		Unpack(t, dirs[len(dirs)-1], entries)
 	}
-	at := filepath.Join(base, "merged")
-	must(t, os.Mkdir(at, 0o755))
-	must(t, unix.Mount("overlay", at, "overlay", unix.MS_RDONLY, "lowerdir="+strings.Join(lower, ":")))
+	return OverlayDirs(t, dirs...)
+}
+
+// OverlayDirs shows directories on top of each other, bottom first.
+func OverlayDirs(t testing.TB, dirs ...string) string {
+	t.Helper()
+	NeedMount(t)
+	lower := t.TempDir() // there have to be two
+	for _, dir := range dirs {
+		lower = dir + ":" + lower
+	}
+	at := t.TempDir()
+	must(t, unix.Mount("overlay", at, "overlay", unix.MS_RDONLY, "lowerdir="+lower))
 	unmount(t, at)
 	return at
 }
@@ -38,7 +44,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func unpack(t testing.TB, dir string, entries []Entry) {
+// Unpack makes a layer's entries below dir, with the kernel's form of whiteouts.
+func Unpack(t testing.TB, dir string, entries []Entry) {
 	t.Helper()
 	for _, e := range entries {
 		unpackEntry(t, dir, e)
@@ -101,6 +108,9 @@ func setAttrs(t testing.TB, path string, e Entry) {
 		must(t, unix.Lsetxattr(path, k, []byte(v), 0))
 	}
 	mtime := e.Mtime
+	if mtime.IsZero() {
+		mtime = time.Unix(defaultTime, 0)
+	}
 	ts, err := unix.TimeToTimespec(mtime)
 	must(t, err)
 	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW))
