@@ -64,10 +64,13 @@ type Image struct {
 
 // Policy is who must have signed an image: the owner of a key, or an identity.
 type Policy struct {
-	// Key is the file of a public key.
+	// Key is a file of public keys, any of which may have signed.
 	Key string
-	// Issuer and Identity are those of a certificate.
-	Issuer, Identity string
+	// Issuer and Identity are those of a certificate. IdentityPattern stands
+	// instead of Identity and matches all of it, in RE2's syntax.
+	Issuer, Identity, IdentityPattern string
+	// TrustedRoot is the file that certificates are checked with.
+	TrustedRoot string
 }
 
 // Artefact is a file that is to be made from an image.

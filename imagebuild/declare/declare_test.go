@@ -34,7 +34,7 @@ func TestExample(t *testing.T) {
 			{Name: "debian", Recipe: "bases/debian"},
 			{
 				Name: "node", Ref: "registry.example/library/node@" + digest,
-				Signature: &declare.Policy{Issuer: "https://accounts.example", Identity: "release@example"},
+				Signature: &declare.Policy{Issuer: "https://accounts.example", Identity: "release@example", TrustedRoot: "keys/trusted_root.json"},
 			},
 		},
 		Images: []declare.Image{
@@ -86,7 +86,10 @@ func TestRefused(t *testing.T) {
 		"ref and context":      {"context: tools", "ref: registry.example/x@" + digest, "nothing is built: dockerfile has no meaning"},
 		"neither":              {"    context: tools\n", "", "images.tools needs either a ref or a context"},
 		"signature of a build": {"target: final", "signature: {key: x.pub}", "images.tools is built here: it has no signature"},
-		"half an identity":     {"identity: release@example", "key: x.pub", "neither by a key nor by an issuer and an identity"},
+		"half an identity":     {"identity: release@example", "key: x.pub", "neither by a key nor by an issuer, an identity and a trustedRoot"},
+		"no trusted root":      {"      trustedRoot: keys/trusted_root.json\n", "", "neither by a key nor by an issuer, an identity and a trustedRoot"},
+		"identity twice":       {"identity: release@example", "identity: a@example\n      identityPattern: .*@example", "has an identity and a pattern for it"},
+		"no pattern":           {"identity: release@example", "identityPattern: '('", "missing closing"},
 		"no platforms":         {"    platforms: [linux/amd64]\n", "", "images.tools names no platforms"},
 		"platform":             {"[linux/amd64]", "[amd64]", `"amd64" is not linux/architecture`},
 		"platform twice":       {"[linux/amd64]", "[linux/amd64, linux/amd64]", `"linux/amd64" is there twice`},

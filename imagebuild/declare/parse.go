@@ -134,10 +134,18 @@ func (d *document) policy(m *mapping) *Policy {
 	if !ok {
 		return nil
 	}
-	s := d.mapping(n, m.path+".signature", "key", "issuer", "identity")
-	p := &Policy{s.text("key", isPath), s.text("issuer", anything), s.text("identity", anything)}
-	if (p.Key != "") == (p.Issuer != "") || (p.Issuer != "") != (p.Identity != "") {
-		d.fail(s.line, "%s is neither by a key nor by an issuer and an identity", s.path)
+	s := d.mapping(n, m.path+".signature", "key", "issuer", "identity", "identityPattern", "trustedRoot")
+	p := &Policy{
+		Key: s.text("key", isPath), Issuer: s.text("issuer", anything), Identity: s.text("identity", anything),
+		IdentityPattern: s.text("identityPattern", isPattern), TrustedRoot: s.text("trustedRoot", isPath),
+	}
+	byIdentity := p.Issuer != ""
+	named := p.Identity != "" || p.IdentityPattern != ""
+	switch {
+	case (p.Key != "") == byIdentity, byIdentity != named, byIdentity != (p.TrustedRoot != ""):
+		d.fail(s.line, "%s is neither by a key nor by an issuer, an identity and a trustedRoot", s.path)
+	case p.Identity != "" && p.IdentityPattern != "":
+		d.fail(s.lines["identityPattern"], "%s has an identity and a pattern for it", s.path)
 	}
 	return p
 }
@@ -192,6 +200,11 @@ func anything(s string) error {
 		return errors.New("has a NUL in it")
 	}
 	return nil
+}
+
+func isPattern(s string) error {
+	_, err := regexp.Compile(s)
+	return err
 }
 
 func isKind(s string) error {

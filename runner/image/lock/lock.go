@@ -75,10 +75,17 @@ type Platform struct {
 	Manifest string `json:"manifest,omitempty"`
 	Config   string `json:"config"`
 	// Base digests of the images it was built on, in the order of their use.
-	Base      []string   `json:"base,omitempty"`
-	DiffIDs   []string   `json:"diffIDs,omitempty"`
-	Layers    []Layer    `json:"layers,omitempty"`
+	Base    []string `json:"base,omitempty"`
+	DiffIDs []string `json:"diffIDs,omitempty"`
+	Layers  []Layer  `json:"layers,omitempty"`
+	// Size of the root file system as sandboxes mount it, in bytes; 0 when it
+	// wasn't made yet.
+	Size int64 `json:"size,omitempty"`
+	// SBOM lists the packages in the image.
+	SBOM      *Document  `json:"sbom,omitempty"`
 	Signature *Signature `json:"signature,omitempty"`
+	// BaseSignatures of those bases that had to be signed, sorted by base.
+	BaseSignatures []BaseSignature `json:"baseSignatures,omitempty"`
 	// Artefacts are sorted by path.
 	Artefacts []Artefact `json:"artefacts,omitempty"`
 }
@@ -97,8 +104,25 @@ type Signature struct {
 	// Issuer and Identity are those of a certificate.
 	Issuer   string `json:"issuer,omitempty"`
 	Identity string `json:"identity,omitempty"`
+	// TrustedRoot is the digest of the file that an identity was checked with.
+	TrustedRoot string `json:"trustedRoot,omitempty"`
 	// Bundle is the digest of the stored signature.
 	Bundle string `json:"bundle"`
+}
+
+// BaseSignature is the policy that a base met.
+type BaseSignature struct {
+	// Base is one of the platform's base digests.
+	Base      string    `json:"base"`
+	Signature Signature `json:"signature"`
+}
+
+// Document is a file beside the lock that tells of an image.
+type Document struct {
+	// Path is relative to the lock file.
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
 }
 
 // Kind of an artefact.

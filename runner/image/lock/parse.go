@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -73,7 +74,7 @@ func (p *document) image(v value, path string, err *error) Image {
 func (i *Image) pinned() bool { return i.Source == SourceRegistry || i.Source == SourceLayout }
 
 func (p *document) platform(v value, path string, pinned bool, err *error) Platform {
-	f := p.fields(v, path, err).known("platform manifest config base diffIDs layers signature artefacts")
+	f := p.fields(v, path, err).known("platform manifest config base diffIDs layers size sbom signature baseSignatures artefacts")
 	manifest := optional(digest)
 	if pinned {
 		manifest = digest
@@ -89,10 +90,26 @@ func (p *document) platform(v value, path string, pinned bool, err *error) Platf
 	if n := len(out.Layers); (pinned || n > 0) && n != len(out.DiffIDs) {
 		f.fail(v.off, "has %d layers and %d diff IDs", n, len(out.DiffIDs))
 	}
+	if _, ok := f.get("size", false); ok {
+		out.Size = f.number("size", 1)
+	}
+	if s, ok := f.get("sbom", false); ok {
+		df := p.fields(s, path+".sbom", err).known("path sha256 size")
+		out.SBOM = &Document{df.text("path", localPath), df.text("sha256", hex256), df.number("size", 0)}
+	}
 	if s, ok := f.get("signature", false); ok {
 		out.Signature = p.signature(s, path+".signature", err)
 	}
 	last := ""
+	f.list("baseSignatures", false, func(path string, v value) {
+		b := p.baseSignature(v, path, err)
+		f.ordered("the signature of", &last, b.Base, v.off)
+		if !slices.Contains(out.Base, b.Base) {
+			f.fail(v.off, "has the signature of %s, which is none of its bases", b.Base)
+		}
+		out.BaseSignatures = append(out.BaseSignatures, b)
+	})
+	last = ""
 	f.list("artefacts", false, func(path string, v value) {
 		a := p.artefact(v, path, err)
 		f.ordered("artefact", &last, a.Path, v.off)
@@ -101,11 +118,24 @@ func (p *document) platform(v value, path string, pinned bool, err *error) Platf
 	return out
 }
 
+func (p *document) baseSignature(v value, path string, err *error) BaseSignature {
+	f := p.fields(v, path, err).known("base signature")
+	b := BaseSignature{Base: f.text("base", digest)}
+	if s, ok := f.get("signature", true); ok {
+		b.Signature = *p.signature(s, path+".signature", err)
+	}
+	return b
+}
+
 func (p *document) signature(v value, path string, err *error) *Signature {
-	f := p.fields(v, path, err).known("key issuer identity bundle")
-	s := &Signature{f.text("key", optional(digest)), f.text("issuer", anything), f.text("identity", anything), f.text("bundle", digest)}
-	if (s.Key != "") == (s.Issuer != "") || (s.Issuer != "") != (s.Identity != "") {
-		f.fail(v.off, "is neither by a key nor by an issuer and an identity")
+	f := p.fields(v, path, err).known("key issuer identity trustedRoot bundle")
+	s := &Signature{
+		f.text("key", optional(digest)), f.text("issuer", anything), f.text("identity", anything),
+		f.text("trustedRoot", optional(digest)), f.text("bundle", digest),
+	}
+	byIdentity := s.Issuer != ""
+	if (s.Key != "") == byIdentity || byIdentity != (s.Identity != "") || byIdentity != (s.TrustedRoot != "") {
+		f.fail(v.off, "is neither by a key nor by an issuer, an identity and a trusted root")
 	}
 	return s
 }
