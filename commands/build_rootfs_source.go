@@ -66,19 +66,11 @@ func (o *rootfsSource) open(ctx context.Context, s *image.Store, r *image.Record
 		}
 		return o.at(ctx, o.Image, sel, s)
 	}
-	sel := source.Select{Digest: r.Config, Platform: r.Platform}
-	places := []string{o.Source}
-	if o.Source == "" {
-		places = nil
-		for _, origin := range r.Origins {
-			places = append(places, origin.From)
-		}
-	}
 	var errs []error
-	for _, place := range places {
-		img, err := o.at(ctx, place, sel, s)
+	for _, origin := range o.origins(r) {
+		img, err := o.at(ctx, origin.From, source.Select{Digest: digestOf(origin, r), Platform: r.Platform}, s)
 		if err == nil && img.Config != r.Config {
-			err = errors.Join(fault.New(place+" has another image now", ""), img.Close())
+			err = errors.Join(fault.New(origin.From+" has another image now", ""), img.Close())
 		}
 		if err == nil {
 			return img, nil
@@ -87,6 +79,30 @@ func (o *rootfsSource) open(ctx context.Context, s *image.Store, r *image.Record
 	}
 	return nil, fault.Wrap(errors.Join(errs...), "can't read the layers of "+called(r)+" again",
 		"say where they are: --source PATH, docker-daemon:IMAGE or REPOSITORY@sha256:…")
+}
+
+// origins are where to look for an image: --source, under each digest that the image
+// is known by, else all places it came from.
+func (o *rootfsSource) origins(r *image.Record) []image.Origin {
+	if o.Source == "" {
+		return r.Origins
+	}
+	list := []image.Origin{{From: o.Source}}
+	for _, origin := range r.Origins {
+		if origin.Manifest != "" {
+			list = append(list, image.Origin{From: o.Source, Manifest: origin.Manifest})
+		}
+	}
+	return list
+}
+
+// digestOf is what an image goes by in a place: its manifest, or its config where
+// there is none.
+func digestOf(o image.Origin, r *image.Record) v1.Hash {
+	if h, err := v1.NewHash(o.Manifest); err == nil {
+		return h
+	}
+	return r.Config
 }
 
 func (o *rootfsSource) selection() (source.Select, error) {
