@@ -83,7 +83,7 @@ func TestEngine(t *testing.T) {
 func builds(t *testing.T, e *engine.Engine) {
 	var steps []engine.Step
 	id, err := e.Build(t.Context(), &engine.Build{
-		Context: contextOf(t, "ARG BASE\nFROM $BASE AS first\nCOPY hello /\nRUN cat /hello && echo made >/made\nFROM $BASE AS second\nRUN false\n"),
+		Context:    contextOf(t, "ARG BASE\nFROM $BASE AS first\nCOPY hello /\nRUN cat /hello && echo made >/made\nFROM $BASE AS second\nRUN false\n"),
 		Dockerfile: "Dockerfile", Target: "first", Args: map[string]string{"BASE": "base:test"}, Network: "none",
 		Platform: source.Host().String(), Progress: func(s engine.Step) { steps = append(steps, s) }, NoCache: true,
 	})

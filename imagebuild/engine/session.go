@@ -139,4 +139,3 @@ func (l *oneConn) Accept() (conn net.Conn, err error) {
 func (l *oneConn) Close() error { l.stop.Do(func() { close(l.closed) }); return nil }
 
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
-

@@ -63,6 +63,8 @@ type Image struct {
 	// Config is the digest of the config, the image's identity in all sources.
 	Config     v1.Hash
 	ConfigFile *v1.ConfigFile
+	// RawConfig is the config as it is hashed.
+	RawConfig []byte
 	Layers     []Layer
 	close      func() error
 }
@@ -129,7 +131,7 @@ func (i *Image) addConfig(raw []byte, p v1.Platform) error {
 	if err != nil {
 		return fmt.Errorf("config %s: %w", i.Config, err)
 	}
-	i.ConfigFile = c
+	i.ConfigFile, i.RawConfig = c, raw
 	have := v1.Platform{OS: c.OS, Architecture: c.Architecture, Variant: c.Variant}
 	switch {
 	case isUnknown(have):
