@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func pullFault(err error, ref string) error {
 // pullLock pulls the lock's images from registries, and checks that they are
 // what the lock says.
 func pullLock(ctx context.Context, o *pullOptions, s *image.Store) error {
-	l, err := o.readLock()
+	l, err := o.require(s)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,8 @@ func pullLock(ctx context.Context, o *pullOptions, s *image.Store) error {
 		case p == nil:
 			return fault.New(fmt.Sprintf("the lock has no %s of %s", source.Host(), img.Name), "build it for this platform")
 		}
-		r, err := o.fetch(ctx, s, img.Ref+"@"+p.Manifest, img.Name)
+		// From the index on, if there is one: it may be what was signed.
+		r, err := o.fetch(ctx, s, img.Ref+"@"+cmp.Or(img.Index, p.Manifest), img.Name)
 		if err != nil {
 			return err
 		}
@@ -106,8 +108,25 @@ func pullLock(ctx context.Context, o *pullOptions, s *image.Store) error {
 			return fault.New("the image "+img.Name+" has another config or other layers than the lock says",
 				"the lock contradicts itself: restore it from version control")
 		}
+		if err := keepSignature(ctx, s, r, p.Signature); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// keepSignature brings the signature of a pulled image from beside the lock into
+// the store, where it is checked whenever the image is used.
+func keepSignature(ctx context.Context, s *image.Store, r *image.Record, want *lock.Signature) error {
+	if want == nil {
+		return nil
+	}
+	if b, err := s.Bundle(want.Bundle); err == nil {
+		if _, err := s.AddBundle(b); err != nil {
+			return err
+		}
+	}
+	return s.Verify(ctx, r, false)
 }
 
 func sameHashes(have []v1.Hash, want []string) bool {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/signature"
 )
 
 type imagesLsOptions struct {
@@ -110,7 +112,8 @@ func newImagesVerify(p *program) *cobra.Command {
 		Use:   "verify [IMAGE...]",
 		Short: "Check that images are what they were when they were imported",
 		Long: `Check images, all of them without an argument. A root file that was not touched since
-it was last checked is taken as unchanged; with --deep all of it is read.`,
+it was last checked is taken as unchanged; with --deep all of it is read. Signatures
+that the lock names are checked again, without any network.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Names = args
 			return verifyImages(cmd.Context(), o)
@@ -125,6 +128,9 @@ func verifyImages(ctx context.Context, o *imagesVerifyOptions) error {
 	if err != nil {
 		return err
 	}
+	if _, err := o.require(s); err != nil {
+		return err
+	}
 	records, err := o.named(s, o.Names)
 	if err != nil {
 		return err
@@ -136,12 +142,21 @@ func verifyImages(ctx context.Context, o *imagesVerifyOptions) error {
 			bad++
 			continue
 		}
-		o.note("ok: %s", called(r))
+		o.note("ok: %s%s", called(r), signers(s.Signatures(r)))
 	}
 	if bad > 0 {
 		return &exitError{Code: exitFail}
 	}
 	return nil
+}
+
+// signers says who signed an image, as the lock wants it.
+func signers(all []*lock.Signature) string {
+	text := ""
+	for _, s := range all {
+		text += ", signed by " + signature.Met{Key: s.Key, Issuer: s.Issuer, Identity: s.Identity}.String()
+	}
+	return text
 }
 
 // called is what people call an image.

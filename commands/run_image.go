@@ -1,14 +1,17 @@
 package commands
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/state"
@@ -42,7 +45,7 @@ func (o *runOptions) findImage(r *runner.Runner) (err error) {
 // imageNamed finds an image of the store. What the lock says of a name counts
 // more than the store's own names: it pins a digest.
 func (p *program) imageNamed(s *image.Store, name string) (*image.Record, error) {
-	l, err := p.readLock()
+	l, err := p.require(s)
 	if err != nil {
 		return nil, err
 	}
@@ -61,17 +64,29 @@ func (p *program) imageNamed(s *image.Store, name string) (*image.Record, error)
 	return r, nil
 }
 
+// require makes the store refuse images that aren't signed as the lock says, and
+// returns the lock as readLock does.
+func (p *program) require(s *image.Store) (*lock.File, error) {
+	l, err := p.readLock()
+	if err == nil {
+		s.Require(l, filepath.Join(filepath.Dir(p.lockFile()), signature.Dir))
+	}
+	return l, err
+}
+
 // readLock reads the lock file, nil when there is none and none is named.
 func (p *program) readLock() (*lock.File, error) {
-	path := p.env(lock.EnvFile)
-	if path == "" {
-		path = lock.DefaultName
+	path := p.lockFile()
+	if p.env(lock.EnvFile) == "" {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
 	}
 	return lock.Read(path)
 }
+
+// lockFile is where the lock is looked for.
+func (p *program) lockFile() string { return cmp.Or(p.env(lock.EnvFile), lock.DefaultName) }
 
 // root is where the job's root file system comes from.
 func (o *runOptions) root() job.Root {

@@ -28,11 +28,15 @@ func (r *Root) Close() error { return r.file.Close() }
 var errChanged = errors.New("the file isn't what the import made")
 
 // Open takes the image that ref names into use; see Find. A root that may have
-// changed since it was last checked is hashed first.
+// changed since it was last checked is hashed first. An image that isn't signed
+// as the lock says is refused; see Require.
 func (s *Store) Open(ctx context.Context, ref string) (*Root, error) {
 	for {
 		r, err := s.Find(ref)
 		if err != nil {
+			return nil, err
+		}
+		if err := s.signed(ctx, r); err != nil {
 			return nil, err
 		}
 		f, err := s.openRoot(r)
@@ -143,6 +147,9 @@ func checkDeep(ctx context.Context, r *Record, f *os.File) error {
 
 // Verify checks one image, deep by reading all of its root.
 func (s *Store) Verify(ctx context.Context, r *Record, deep bool) error {
+	if err := s.signed(ctx, r); err != nil {
+		return err
+	}
 	f, err := s.openRoot(r)
 	if err != nil {
 		return broken(err, r)

@@ -6,6 +6,7 @@
 //	names.json         the operator's names for images
 //	records/HEX.json   what is known of an image; HEX is its config's digest
 //	roots/HEX.erofs    its root file system; a shared lock says it is in use
+//	signatures/HEX.json  a signature that the lock names by this digest
 //	locks/HEX          held while the image is imported, checked or removed
 //	tmp/HEX            an import's working directory, stale when locks/HEX is free
 //
@@ -27,6 +28,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/job"
 )
 
@@ -39,7 +41,13 @@ const (
 
 // Store is a directory of images. It is safe for concurrent use, also by several
 // processes.
-type Store struct{ dir string }
+type Store struct {
+	dir string
+	// required is the lock whose signatures images must have; see Require.
+	required *lock.File
+	// beside is where bundles lie that the store doesn't have yet.
+	beside string
+}
 
 // OpenStore opens the store in dir, which only the caller's user can write to,
 // and makes what is missing.
@@ -49,7 +57,7 @@ func OpenStore(dir string) (*Store, error) {
 			return nil, fault.Wrap(err, "can't open the image store", "make "+dir+" writable for you")
 		}
 	}
-	return &Store{dir}, nil
+	return &Store{dir: dir}, nil
 }
 
 func (s *Store) record(id v1.Hash) string { return filepath.Join(s.dir, recordsDir, id.Hex+".json") }

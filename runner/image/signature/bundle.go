@@ -87,12 +87,3 @@ func parseBundle(raw []byte) (*Bundle, error) {
 	}
 	return b, nil
 }
-
-// ReadBundle reads a bundle from r, which holds a file of the digest.
-func ReadBundle(r io.Reader, digest string) (*Bundle, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxBundle+1))
-	if err != nil {
-		return nil, err
-	}
-	return ParseBundle(raw, digest)
-}

@@ -1,0 +1,113 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/signature"
+	"github.com/quavon/quavon/runner/job"
+)
+
+// Require makes the store refuse an image that l wants signed unless its
+// signature verifies, whatever name the image is asked for by. Bundles are looked
+// for in the store and then in beside, a directory. Call it before the store is
+// shared; nil requires nothing.
+func (s *Store) Require(l *lock.File, beside string) { s.required, s.beside = l, beside }
+
+// AddBundle keeps a signature in the store and returns its digest.
+func (s *Store) AddBundle(b *signature.Bundle) (string, error) {
+	digest, err := b.Write(s.bundles())
+	if err != nil {
+		return "", fault.Wrap(err, "can't store the signature of "+b.Digest.String(), "check that "+s.dir+" is writable and not full")
+	}
+	return digest, nil
+}
+
+func (s *Store) bundles() string { return filepath.Join(s.dir, signature.Dir) }
+
+// Bundle returns the signature with the digest.
+func (s *Store) Bundle(digest string) (*signature.Bundle, error) {
+	b, err := signature.Read(s.bundles(), digest)
+	if errors.Is(err, fs.ErrNotExist) && s.beside != "" {
+		b, err = signature.Read(s.beside, digest)
+	}
+	return b, err
+}
+
+// Signatures lists what the lock says of who signed the image.
+func (s *Store) Signatures(r *Record) []*lock.Signature {
+	var all []*lock.Signature
+	for _, p := range s.locked(r) {
+		all = append(all, p.Signature)
+	}
+	return all
+}
+
+// signed checks all signatures that the lock wants of an image.
+func (s *Store) signed(ctx context.Context, r *Record) error {
+	for img, p := range s.locked(r) {
+		if err := s.checkSigned(ctx, r, img, p); err != nil {
+			return fault.Wrap(err, "the image "+img.Name+" is not signed as the lock says",
+				"run `quavon images pull`, or `quavon build images` to look for its signature").
+				WithCode(string(job.ReasonRejected))
+		}
+	}
+	return nil
+}
+
+// locked are the lock's entries that want a signature and are this image.
+func (s *Store) locked(r *Record) iter.Seq2[*lock.Image, *lock.Platform] {
+	return func(yield func(*lock.Image, *lock.Platform) bool) {
+		if s.required == nil {
+			return
+		}
+		for i := range s.required.Images {
+			img := &s.required.Images[i]
+			for j := range img.Platforms {
+				p := &img.Platforms[j]
+				if p.Signature != nil && p.Config == r.Config.String() && !yield(img, p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *Store) checkSigned(ctx context.Context, r *Record, img *lock.Image, p *lock.Platform) error {
+	b, err := s.Bundle(p.Signature.Bundle)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("its signature isn't here")
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.Check(ctx, Wanted(img, p)); err != nil {
+		return err
+	}
+	if !r.has(b.Digest.String()) {
+		return fmt.Errorf("%s was signed, but the image came here another way", b.Digest)
+	}
+	return nil
+}
+
+// Wanted is what the lock says of an image's signature.
+func Wanted(img *lock.Image, p *lock.Platform) signature.Wanted {
+	w := signature.Wanted{
+		Met:         signature.Met{Key: p.Signature.Key, Issuer: p.Signature.Issuer, Identity: p.Signature.Identity},
+		TrustedRoot: p.Signature.TrustedRoot,
+	}
+	for _, d := range []string{img.Index, p.Manifest, p.Config} {
+		if h, err := v1.NewHash(d); err == nil { // "" is none
+			w.Digests = append(w.Digests, h)
+		}
+	}
+	return w
+}
