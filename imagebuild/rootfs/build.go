@@ -55,7 +55,7 @@ func (b *builder) build(ctx context.Context) (made *Made, err error) {
 	}
 	made = &Made{
 		Image: b.img.Config, Platform: b.img.ConfigFile.Platform().String(),
-		Artefact: lock.Artefact{Kind: b.opts.Kind, Options: b.opts.fields()},
+		Artefact: lock.Artefact{Kind: b.opts.Kind, Options: b.opts.Fields()},
 		Report:   tree.Report, Entries: tree.Finish(),
 	}
 	if err := b.fs.prune(tree); err != nil {

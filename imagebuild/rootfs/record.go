@@ -46,7 +46,7 @@ func (m *Maker) Current(ctx context.Context, config v1.Hash, path string, o Opti
 	}
 	r, err := readRecord(m.record(abs))
 	if err != nil || r.Format != format(o.Kind) || r.Path != abs || r.Made.Image != config ||
-		r.Made.Kind != o.Kind || !maps.Equal(r.Made.Options, o.fields()) {
+		r.Made.Kind != o.Kind || !maps.Equal(r.Made.Options, o.Fields()) {
 		return nil, false
 	}
 	f, err := os.Open(path)

@@ -79,8 +79,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// fields is what the lock says of the options: those that were given.
-func (o *Options) fields() map[string]string {
+// Fields is what the lock says of the options: those that were given.
+func (o *Options) Fields() map[string]string {
 	m := map[string]string{}
 	for name, n := range map[string]int64{"free": o.Free, "size": o.Size, "journal": o.Journal} {
 		if n != 0 {
