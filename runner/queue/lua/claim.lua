@@ -1,0 +1,105 @@
+-- claim RUNNER N LEASE TOKEN TRY MAXRAW CLASS…
+-- Returns claimed jobs, {id, raw, attempt, nonce, cancel, reply}, then jobs that only
+-- wait for a verdict, {id, reason, nonce}.
+local runner, n, lease, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local maxraw = tonumber(ARGV[6])
+local claimed, dead, handed = {}, {}, {}
+local last = B .. 'claim:' .. runner
+
+local function deliver(id, j)
+  local raw = call('HGET', jobkey(id), 'raw')
+  claimed[#claimed + 1] = {id, raw, j.attempt, j.nonce, j.cancel or '', j.reply}
+  handed[#handed + 1] = id .. ' ' .. j.attempt
+end
+
+-- The try before may have claimed jobs whose names were lost on the way.
+if ARGV[5] ~= '0' then
+  local was = call('GET', last)
+  if was and string.sub(was, 1, #token) == token then
+    for id, attempt in string.gmatch(string.sub(was, #token + 1), '(%S+) (%d+)') do
+      local j = load(id)
+      if j and j.state == 'leased' and j.runner == runner and j.attempt == tonumber(attempt) then deliver(id, j) end
+    end
+    return {claimed, dead}
+  end
+end
+
+local function condemn(id, j, reason)
+  doom(id, j, reason)
+  dead[#dead + 1] = {id, reason, j.nonce}
+end
+
+-- take leases a job to the runner as its next attempt.
+local function take(id, j)
+  j.attempt = j.attempt + 1
+  call('HSET', jobkey(id), 'state', 'leased', 'attempt', j.attempt, 'runner', runner, 'claimed', now)
+  local leases = leasekey(j.class)
+  call('ZADD', leases, now + lease, id)
+  call('ZREM', B .. 'wait:' .. j.prio, id)
+  call('ZADD', B .. 'running', j.end_by, id)
+  hold(leases, j.end_by + lease)
+  hold(B .. 'running', j.end_by + lease)
+  deliver(id, j)
+end
+
+-- A lease that has lapsed, or was handed back, is taken first: it has waited longest.
+local function lapsed(class)
+  local leases = leasekey(class)
+  while #claimed < n and #dead < 64 do
+    local id = call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 1)[1]
+    if not id then return end
+    local j = load(id)
+    if not j or j.state == 'ended' then
+      call('ZREM', leases, id)
+    elseif j.doom or j.cancel or now >= j.end_by or j.attempt - j.free >= j.limit then
+      condemn(id, j, j.doom or (j.cancel and 'cancelled') or 'outcome_unknown')
+      call('ZADD', leases, now + lease, id) -- time to give the verdict
+    else
+      take(id, j)
+      redis.pcall('XCLAIM', streamkey(j.prio, j.class, j.tenant), 'runners', runner, 0, j.entry, 'JUSTID')
+    end
+  end
+end
+
+-- next_turn picks the class and tenant whose turn it is.
+local function next_turn(prio)
+  local best, class, tenant
+  for i = 7, #ARGV do
+    local r = call('ZRANGE', readykey(prio, ARGV[i]), 0, 0, 'WITHSCORES')
+    if r[1] and (not best or tonumber(r[2]) < best) then best, class, tenant = tonumber(r[2]), ARGV[i], r[1] end
+  end
+  return class, tenant
+end
+
+local function fresh(prio)
+  while #claimed < n and #dead < 64 do
+    local class, tenant = next_turn(prio)
+    if not class then return end
+    local stream, ready = streamkey(prio, class, tenant), readykey(prio, class)
+    turn = turn + 1
+    call('ZADD', ready, turn, tenant) -- before reading, which a full memory doesn't refuse
+    local got = redis.pcall('XREADGROUP', 'GROUP', 'runners', runner, 'COUNT', 1, 'STREAMS', stream, '>')
+    if not got or got.err then
+      if got and got.err and string.sub(got.err, 1, 7) ~= 'NOGROUP' then return got end
+      call('ZREM', ready, tenant)
+    else
+      local entry, id = got[1][2][1][1], got[1][2][1][2][2]
+      local j = load(id)
+      if not j or j.state ~= 'queued' or j.entry ~= entry then
+        drop(stream, entry) -- nobody's: a stranger's entry, or its job is gone
+      elseif now >= j.start_by then
+        condemn(id, j, 'expired')
+      elseif call('HSTRLEN', jobkey(id), 'raw') > maxraw then
+        condemn(id, j, 'rejected')
+      else
+        take(id, j)
+      end
+    end
+  end
+end
+
+for i = 7, #ARGV do lapsed(ARGV[i]) end
+local err = fresh('i') or fresh('b')
+if err and #claimed == 0 then return err end
+if #handed > 0 then call('SET', last, token .. table.concat(handed, ' '), 'PX', lease) end
+return {claimed, dead}
