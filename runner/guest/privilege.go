@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -47,8 +48,15 @@ func hide() error {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
 	}
 	for c := range uintptr(lastCap) {
-		if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil || has == 0 {
-			continue // the kernel doesn't know it, or it is dropped already
+		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			break // the kernel doesn't know this one or any above
+		}
+		if err != nil {
+			return fmt.Errorf("read the bounding set: %w", err)
+		}
+		if has == 0 {
+			continue
 		}
 		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0); err != nil {
 			return fmt.Errorf("drop capability %d from the bounding set: %w", c, err)

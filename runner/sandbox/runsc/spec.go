@@ -76,7 +76,8 @@ func (s *box) process(jobs sandbox.Owner) *specs.Process {
 		Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		Cwd:  "/",
 		Capabilities: &specs.LinuxCapabilities{
-			Bounding: agentCaps, Effective: agentCaps, Inheritable: agentCaps,
+			// Nothing it starts may get any of them, so the bounding set is empty.
+			Effective: agentCaps, Inheritable: agentCaps,
 			Permitted: agentCaps, Ambient: agentCaps,
 		},
 		NoNewPrivileges: true,
