@@ -50,7 +50,7 @@ func (b *Bundle) Encode() (raw []byte, digest string, err error) {
 	if len(raw) > maxBundle {
 		return nil, "", fmt.Errorf("the bundle has %d bytes, more than %d", len(raw), maxBundle)
 	}
-	return raw, digestOf(raw), nil
+	return raw, Digest(raw), nil
 }
 
 // ParseBundle reads a stored bundle that must have the digest.
@@ -58,7 +58,7 @@ func ParseBundle(raw []byte, digest string) (*Bundle, error) {
 	if len(raw) > maxBundle {
 		return nil, fmt.Errorf("the bundle has more than %d bytes", maxBundle)
 	}
-	if have := digestOf(raw); have != digest {
+	if have := Digest(raw); have != digest {
 		return nil, fmt.Errorf("the bundle has the digest %s, not %s", have, digest)
 	}
 	return parseBundle(raw)

@@ -74,7 +74,7 @@ func (b *Bundle) Check(ctx context.Context, w Wanted) error {
 			return errors.New("the bundle has another key than the lock names")
 		}
 		p.Keys, p.TrustedRoot = keys, nil
-	} else if digestOf(b.TrustedRoot) != w.TrustedRoot {
+	} else if Digest(b.TrustedRoot) != w.TrustedRoot {
 		return errors.New("the bundle has another trusted root than the lock names")
 	}
 	for _, d := range w.Digests {

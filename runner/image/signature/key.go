@@ -67,7 +67,7 @@ func NewKey(public crypto.PublicKey) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k := Key{PEM: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), Fingerprint: digestOf(der)}
+	k := Key{PEM: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), Fingerprint: Digest(der)}
 	k.verifiers, err = verifiers(public)
 	return k, err
 }

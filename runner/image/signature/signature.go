@@ -71,8 +71,8 @@ func (p *Policy) pattern() string {
 // ErrNotSigned is an image without a signature that its policy accepts.
 var ErrNotSigned = errors.New("not signed as required")
 
-// digestOf names bytes as the lock does.
-func digestOf(b []byte) string {
+// Digest names bytes as the lock does.
+func Digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
