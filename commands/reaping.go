@@ -31,5 +31,8 @@ func (r *reaping) Start(ctx context.Context, c sandbox.Config) (sandbox.Sandbox,
 	return s, err
 }
 
+// Unwrap gives sandbox.AsDetached the backend itself.
+func (r *reaping) Unwrap() sandbox.Backend { return r.Backend }
+
 // wait returns when nothing is being removed any more.
 func (r *reaping) wait() { r.reap.Wait() }

@@ -19,6 +19,10 @@ func (j *run) prepare(ctx context.Context) (err error) {
 	if err := sandbox.Admit(j.runner.Backend, j.spec); err != nil {
 		return err
 	}
+	if j.detached != nil && j.spec.Root.Kind == job.RootImage {
+		j.root, err = openDetached(ctx, j.detached, j.spec.Root)
+		return err
+	}
 	if j.spec.Root.Kind == job.RootImage {
 		j.root, err = openImage(ctx, j.runner.Images, j.spec.Root)
 		return err

@@ -67,7 +67,21 @@ func (hostRoot) dir() string { return toolchain.Home }
 // imageRoot is an image of the store, with a writable layer of the job's own.
 type imageRoot struct {
 	*image.Root
-	as image.User
+	imageUser
+}
+
+// imageUser is who a job in an image runs as, and what its environment is.
+type imageUser struct {
+	as      image.User
+	environ []string
+	workDir string
+}
+
+func newImageUser(as image.User, env []string, workDir string) imageUser {
+	if as.Name == "" {
+		as.Home = toolchain.Home
+	}
+	return imageUser{as, env, workDir}
 }
 
 func openImage(ctx context.Context, store *image.Store, r job.Root) (root, error) {
@@ -87,10 +101,7 @@ func openImage(ctx context.Context, store *image.Store, r job.Root) (root, error
 		_ = img.Close() // a lock, nothing to flush
 		return nil, &fault.Error{What: "can't run the image", Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
 	}
-	if as.Name == "" {
-		as.Home = toolchain.Home
-	}
-	return imageRoot{img, as}, nil
+	return imageRoot{img, newImageUser(as, img.Run.Env, img.Run.WorkDir)}, nil
 }
 
 // checkIDs refuses the ids that keep jobs away from the agent.
@@ -109,7 +120,7 @@ func (i imageRoot) config(c *sandbox.Config) {
 	c.Owner = &sandbox.Owner{UID: i.as.UID, GID: i.as.GID}
 }
 
-func (i imageRoot) setup(s *agent.Setup) {
+func (i imageUser) setup(s *agent.Setup) {
 	s.WritableRoot = true
 	s.Dirs = []agent.Dir{{Path: "/dev/shm", Mode: fs.ModeSticky | 0o777}}
 	if i.as.Name == "" {
@@ -117,14 +128,14 @@ func (i imageRoot) setup(s *agent.Setup) {
 	}
 }
 
-func (i imageRoot) user() image.User { return i.as }
+func (i imageUser) user() image.User { return i.as }
 
-func (i imageRoot) env() []string {
+func (i imageUser) env() []string {
 	base := []string{"HOME=" + i.as.Home, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	return append(base, i.Run.Env...)
+	return append(base, i.environ...)
 }
 
-func (i imageRoot) dir() string { return cmp.Or(i.Run.WorkDir, "/") }
+func (i imageUser) dir() string { return cmp.Or(i.workDir, "/") }
 
 // environ joins environments; the last entry of a name counts.
 func environ(lists ...[]string) []string {

@@ -20,12 +20,14 @@ import (
 
 // run is one job on its way.
 type run struct {
-	runner   *Runner
-	spec     job.Spec
-	log      *slog.Logger
-	streams  Streams
-	root     root
-	sandbox  sandbox.Sandbox
+	runner  *Runner
+	spec    job.Spec
+	log     *slog.Logger
+	streams Streams
+	root    root
+	sandbox sandbox.Sandbox
+	// detached is the backend when its sandboxes see nothing of this host.
+	detached sandbox.Detached
 	client   *agent.Client
 	overlays map[string]int
 	// written counts what the steps have printed, delivered what the caller's
@@ -39,7 +41,8 @@ type run struct {
 func newRun(r *Runner, spec job.Spec, streams Streams) *run {
 	return &run{
 		runner: r, spec: spec, streams: streams, overlays: map[string]int{},
-		result: job.Result{ID: spec.ID, Exit: -1},
+		detached: sandbox.AsDetached(r.Backend),
+		result:   job.Result{ID: spec.ID, Exit: -1},
 	}
 }
 

@@ -108,6 +108,11 @@ func (j *run) inside(ctx context.Context) error {
 		return j.startFailed(ctx, err)
 	}
 	defer j.client.Close() // the sandbox is stopped next
+	if j.detached != nil {
+		if err := j.phase("load", func() error { return j.load(ctx) }); err != nil {
+			return j.loadFailed(ctx, err)
+		}
+	}
 	if err := j.phase("setup", func() error { return j.setup(ctx) }); err != nil {
 		return j.startFailed(ctx, err)
 	}

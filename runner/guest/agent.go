@@ -72,6 +72,10 @@ func (a *agent) do(s *wire.Stream, req *agentpb.Request) (*agentpb.Reply, error)
 		return done(a.setUp(op.Setup))
 	case *agentpb.Request_Shutdown:
 		return done(nil)
+	case *agentpb.Request_Put:
+		if n, ok := lowerNumber(op.Put.GetDir()); ok {
+			return done(a.load(s, n, op.Put))
+		}
 	}
 	if err := a.isReady(); err != nil {
 		return nil, err

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/quavon/quavon/runner/agent/agentpb"
 	"github.com/quavon/quavon/runner/agent/wire"
+	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // Main runs a subcommand of quavon-guest and returns the exit code. What it
@@ -46,6 +48,9 @@ const maxProcs = 2
 func initAgent() error {
 	runtime.GOMAXPROCS(maxProcs)
 	dropSignals()
+	if err := checkScratch(os.Getenv(sandbox.EnvScratch)); err != nil {
+		return err
+	}
 	ch, err := takeChannel()
 	if err != nil {
 		return fmt.Errorf("take over stdin and stdout: %w", err)

@@ -21,13 +21,13 @@ type User struct {
 	Name, Home string
 }
 
-// maxDatabase bounds /etc/passwd and /etc/group.
-const maxDatabase = 1 << 20
+// MaxDatabase bounds /etc/passwd and /etc/group.
+const MaxDatabase = 1 << 20
 
 // extent finds a regular file in a finished root.
 func extent(t *flatten.Tree, path string) Extent {
 	i := t.Lookup(path)
-	if i == nil || i.Type() != unix.S_IFREG || i.Size > maxDatabase {
+	if i == nil || i.Type() != unix.S_IFREG || i.Size > MaxDatabase {
 		return Extent{}
 	}
 	return Extent{i.Data, i.Size}
@@ -39,34 +39,56 @@ func (r *Root) User(spec string) (User, error) {
 	if spec == "" {
 		spec = r.Run.User
 	}
+	return ResolveUser(spec, func(path string) ([]byte, error) {
+		e := r.Root.Passwd
+		if path == groupFile {
+			e = r.Root.Group
+		}
+		return r.read(e)
+	})
+}
+
+// Files that name an image's users and groups.
+const (
+	passwdFile = "/etc/passwd"
+	groupFile  = "/etc/group"
+)
+
+// ResolveUser is Root.User for an image whose files are read by read, no more than
+// MaxDatabase of each; a file that isn't there is empty.
+func ResolveUser(spec string, read func(path string) ([]byte, error)) (User, error) {
 	if spec == "" {
 		spec = "0"
 	}
-	passwd, err := r.database(r.Root.Passwd)
+	passwd, err := read(passwdFile)
 	if err != nil {
 		return User{}, err
 	}
-	group, err := r.database(r.Root.Group)
+	group, err := read(groupFile)
 	if err != nil {
 		return User{}, err
 	}
-	return resolveUser(spec, passwd, group)
+	return resolveUser(spec, entries(passwd), entries(group))
 }
 
-// database reads a file of colon-separated lines; those that can't be entries are
-// left out.
-func (r *Root) database(e Extent) ([][]string, error) {
-	raw := make([]byte, min(e.Size, maxDatabase))
+func (r *Root) read(e Extent) ([]byte, error) {
+	raw := make([]byte, min(e.Size, MaxDatabase))
 	if _, err := r.file.ReadAt(raw, e.Offset); err != nil && err != io.EOF {
 		return nil, err
 	}
-	var entries [][]string
+	return raw, nil
+}
+
+// entries reads a file of colon-separated lines; those that can't be entries are
+// left out.
+func entries(raw []byte) [][]string {
+	var all [][]string
 	for line := range strings.SplitSeq(string(raw), "\n") {
 		if f := strings.Split(line, ":"); len(f) >= 4 {
-			entries = append(entries, f)
+			all = append(all, f)
 		}
 	}
-	return entries, nil
+	return all
 }
 
 func resolveUser(spec string, passwd, group [][]string) (User, error) {

@@ -25,9 +25,14 @@ const (
 	// job can write lives on it: /tmp, its home, the upper layers.
 	ScratchDir = GuestDir + "/scratch"
 	// LowerDir holds the mounts' sources: LowerDir/0, LowerDir/1, … read-only,
-	// in the order of Config.Mounts.
+	// in the order of Config.Mounts. In a Detached backend's sandbox the agent makes
+	// them, on scratch, when content is put there before Setup.
 	LowerDir = GuestDir + "/lower"
 )
+
+// EnvScratch tells the agent the size of ScratchDir in bytes, where the backend
+// can't read it back from the host: the agent leaves at once if it is another.
+const EnvScratch = "QUAVON_SCRATCH_BYTES"
 
 // Uids inside every sandbox, the same number for the group. The agent's differs
 // from any job's so that the kernel keeps a job away from it.
@@ -44,6 +49,8 @@ type Config struct {
 	RootDir string
 	// RootImage is an EROFS image used read-only as the root; RootDir is "".
 	RootImage string
+	// Image is the root of a Detached backend's sandbox, an Image.ID.
+	Image string
 	// RootBinds are shown read-only at their Target, an absolute path that exists
 	// in the root, such as /usr. Mode and Protect are ignored.
 	RootBinds []job.Mount
@@ -105,7 +112,8 @@ type Sandbox interface {
 // End is why a sandbox ended.
 type End struct {
 	Reason job.Reason
-	// State is the runtime process's exit, nil when it was never reaped.
+	// State is the runtime process's exit, nil when it was never reaped or is no
+	// child of this process.
 	State *os.ProcessState
 	// Log is the bounded tail of what the runtime said on stderr, escaped.
 	Log string

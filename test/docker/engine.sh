@@ -51,8 +51,8 @@ fetch() {
 
 start() {
   local dir=$1 runsc=$2 net=${3:-own} root; root=$(fetch)
-  # A network namespace of its own keeps its bridge and firewall rules off the host.
-  local network='"bip": "10.231.255.1/24", "ip6tables": false' enter="unshare --net --"
+  # Namespaces of its own keep its bridge, firewall rules and mounts off the host.
+  local network='"bip": "10.231.255.1/24", "ip6tables": false' enter="unshare --net --mount --"
   if [[ $net = host-net ]]; then
     network='"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false, "ip-masq": false' enter=
   fi

@@ -26,6 +26,20 @@ func Put(dir string, uid, gid int, r io.Reader, lim Limits) error {
 		return err
 	}
 	defer root.Close()
+	return put(root, uid, gid, r, lim)
+}
+
+// Load is Put into a directory of the agent's own.
+func Load(dir string, uid, gid int, r io.Reader, lim Limits) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return put(root, uid, gid, r, lim)
+}
+
+func put(root *os.Root, uid, gid int, r io.Reader, lim Limits) error {
 	p := putter{root: root, uid: uid, gid: gid, meter: meter{max: lim}, buf: make([]byte, bufferSize)}
 	defer p.leave()
 	in := &source{r: r}

@@ -31,6 +31,10 @@ type Factory struct {
 	Config func(t testing.TB, dir string) sandbox.Config
 	// Programs are the executables that the backend starts on the host.
 	Programs []string
+	// Objects lists what the backend has elsewhere than on the host, nil nothing.
+	Objects func() []string
+	// HostMemory says that a job sees the host's memory instead of its limit.
+	HostMemory bool
 }
 
 // envFront makes this binary a front end: it starts a sandbox, says so and waits
@@ -70,6 +74,9 @@ func (f Factory) front(env string) error {
 	}
 	client, err := agent.Dial(ctx, s.Conn())
 	if err != nil {
+		return err
+	}
+	if err := load(ctx, b, client, c.Config); err != nil {
 		return err
 	}
 	if err := client.Setup(ctx, agent.Setup{}); err != nil {

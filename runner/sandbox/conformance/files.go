@@ -23,12 +23,13 @@ import (
 // the host's directory stays as it was.
 func testFiles(t *testing.T, s *suite) {
 	ctx := t.Context()
-	b := s.start(t, s.allLimits())
+	b := s.start(t, s.allLimits(), func(dir string) {
+		write(t, filepath.Join(dir, "old"), "old\n")
+		for _, name := range []string{"gone", "kept"} {
+			write(t, filepath.Join(dir, name), name)
+		}
+	})
 	host := filepath.Join(b.workspace, "old")
-	write(t, host, "old\n")
-	for _, name := range []string{"gone", "kept"} {
-		write(t, filepath.Join(b.workspace, name), name)
-	}
 	if err := b.Put(ctx, workspace, sandbox.JobUID, sandbox.JobUID, tarOf(t, "put/in", "put\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -109,21 +110,22 @@ func untar(t *testing.T, r io.Reader, changes bool) map[string]string {
 // The workspace's owner's files are the job's own, whatever their mode; other
 // people's are not.
 func testOwner(t *testing.T, s *suite) {
-	b := s.start(t, job.Limits{})
-	write(t, filepath.Join(b.workspace, "private"), "mine")
-	if err := os.Mkdir(filepath.Join(b.workspace, "dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	own(t, filepath.Join(b.workspace, "dir"))
-	write(t, filepath.Join(b.workspace, "dir", "f"), "x")
+	b := s.start(t, job.Limits{}, func(dir string) {
+		write(t, filepath.Join(dir, "private"), "mine")
+		if err := os.Mkdir(filepath.Join(dir, "dir"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		own(t, filepath.Join(dir, "dir"))
+		write(t, filepath.Join(dir, "dir", "f"), "x")
+		if err := os.WriteFile(filepath.Join(dir, "roots"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
 	out := b.must(t, "cat private; echo + >> private; cat private; touch dir/g; rm dir/f; ls dir; id -u")
 	if want := fmt.Sprintf("minemine+\ng\n%d\n", sandbox.JobUID); out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 	if os.Geteuid() == 0 {
-		if err := os.WriteFile(filepath.Join(b.workspace, "roots"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
 		if r := b.shell(t, "cat roots || echo > roots"); r.Code == 0 {
 			t.Error("the job reads or writes root's file")
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/hostlist"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state/statetest"
+	workspacefiles "github.com/quavon/quavon/runner/workspace"
 )
 
 // testTime bounds each test; nothing in here takes long on a healthy host.
@@ -51,6 +52,7 @@ func newSuite(t *testing.T, f Factory) *suite {
 		t.Fatal(err)
 	}
 	s.lister = hostlist.New([]string{dir}, append(f.Programs, self), []string{ids()})
+	s.lister.More = f.Objects
 	if _, err := b.Reap(t.Context()); err != nil {
 		t.Errorf("reap: %v", err)
 	}
@@ -109,10 +111,14 @@ type box struct {
 	workspace string
 }
 
-func (s *suite) start(t *testing.T, l job.Limits) *box {
+// start starts a sandbox whose workspace was filled first.
+func (s *suite) start(t *testing.T, l job.Limits, fill ...func(dir string)) *box {
 	t.Helper()
 	ws := statetest.Path(t)
 	own(t, ws)
+	for _, f := range fill {
+		f(ws)
+	}
 	b, err := s.open(t, s.nextConfig(l, ws))
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +157,9 @@ func (s *suite) open(t *testing.T, c sandbox.Config) (*box, error) {
 		return nil, fmt.Errorf("%w: %+v", err, sb.Ended())
 	}
 	t.Cleanup(client.Close)
+	if err := load(ctx, s.backend, client, c); err != nil {
+		return nil, err
+	}
 	scratch := func(path string) agent.Dir {
 		return agent.Dir{Path: path, Mode: 0o700, UID: sandbox.JobUID, GID: sandbox.JobUID}
 	}
@@ -160,6 +169,28 @@ func (s *suite) open(t *testing.T, c sandbox.Config) (*box, error) {
 		Dirs:     []agent.Dir{scratch("/tmp"), scratch("/dev/shm")},
 	})
 	return &box{Sandbox: sb, Client: client}, err
+}
+
+// load copies the mounts into a sandbox that can't see them.
+func load(ctx context.Context, b sandbox.Backend, client *agent.Client, c sandbox.Config) error {
+	if sandbox.AsDetached(b) == nil {
+		return nil
+	}
+	for i, m := range c.Mounts {
+		for _, part := range []struct {
+			whose workspacefiles.Whose
+			id    int
+		}{{workspacefiles.Owners, sandbox.JobUID}, {workspacefiles.Foreign, 65534}} {
+			var buf bytes.Buffer
+			if _, err := workspacefiles.Pack(ctx, m.Source, part.whose, &buf); err != nil {
+				return err
+			}
+			if err := client.Put(ctx, fmt.Sprintf("%s/%d", sandbox.LowerDir, i), part.id, part.id, &buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (b *box) stop(t *testing.T) {

@@ -26,11 +26,14 @@ type Lister struct {
 	// Dirs are directories whose files are listed.
 	Dirs []string
 	// Shared says that others use the host too. Lists then have only processes
-	// that descend from this one, orphans that run one of Programs, and what
+	// that descend from this one or from an orphan that runs one of Programs, and what
 	// names one of Dirs, Programs or Words.
 	Shared   bool
 	Programs []string
 	Words    []string
+	// More lists what else is to be compared, such as a daemon's objects; nil
+	// nothing.
+	More func() []string
 }
 
 // Snapshot is a set of lines like "process 12@3456 /usr/bin/runsc".
@@ -51,6 +54,11 @@ func (l *Lister) Take() Snapshot {
 	l.cgroups(s)
 	l.loops(s)
 	l.sharedMemory(s)
+	if l.More != nil {
+		for _, line := range l.More() {
+			s[line] = true
+		}
+	}
 	for _, dir := range l.Dirs {
 		_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {

@@ -101,7 +101,12 @@ func (l *Lister) related(all map[int]process, p process) bool {
 	if below(all, p) {
 		return true
 	}
-	return p.parent == 1 && slices.Contains(l.Programs, strings.TrimSuffix(p.program, " (deleted)"))
+	for ok := true; ok; p, ok = all[p.parent] {
+		if p.parent == 1 && slices.Contains(l.Programs, strings.TrimSuffix(p.program, " (deleted)")) {
+			return true
+		}
+	}
+	return false
 }
 
 func namespaces(s Snapshot, pid int) {

@@ -15,6 +15,7 @@ import (
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/cgroup"
+	"github.com/quavon/quavon/runner/sandbox/tail"
 	"github.com/quavon/quavon/runner/state"
 )
 
@@ -29,7 +30,7 @@ type box struct {
 	ends   [3]*os.File
 	conn   *conn
 	stderr *os.File
-	log    tail
+	log    tail.Buffer
 
 	// done is closed after end and last, the final count of limits met, were set;
 	// release lets the thread go that the runtime hangs on.
@@ -146,7 +147,7 @@ func (s *box) panicLog() string {
 	if err != nil {
 		return ""
 	}
-	return escape(string(data))
+	return tail.Escape(string(data))
 }
 
 // Info implements sandbox.Sandbox. It reads limits and membership back from the

@@ -1,4 +1,6 @@
-package runsc
+// Package tail keeps the end of what a sandbox's runtime says, bounded and safe to
+// print: a sandbox can write to it.
+package tail
 
 import (
 	"fmt"
@@ -8,44 +10,45 @@ import (
 	"unicode/utf8"
 )
 
-// tailSize bounds what is kept of the runtime's stderr, which the sandbox can
-// write to.
-const tailSize = 8 << 10
+// Size bounds what is kept, in bytes.
+const Size = 8 << 10
 
-// tail is a writer that keeps the last bytes.
-type tail struct {
+// Buffer is a writer that keeps the last bytes. It is safe for concurrent use.
+type Buffer struct {
 	mu  sync.Mutex
 	buf []byte
 	cut bool
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+// Write never fails.
+func (t *Buffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(p)
-	if over := len(t.buf) + n - tailSize; over > 0 {
+	if over := len(t.buf) + n - Size; over > 0 {
 		t.cut = true
 		drop := min(over, len(t.buf))
 		t.buf = append(t.buf[:0], t.buf[drop:]...)
-		p = p[max(0, n-tailSize):]
+		p = p[max(0, n-Size):]
 	}
 	t.buf = append(t.buf, p...)
 	return n, nil
 }
 
-func (t *tail) String() string {
+// String is what was kept, escaped.
+func (t *Buffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := escape(string(t.buf))
+	s := Escape(string(t.buf))
 	if t.cut {
 		return "[earlier output cut] " + s
 	}
 	return s
 }
 
-// escape makes hostile text safe to print: only newlines and tabs remain of
+// Escape makes hostile text safe to print: only newlines and tabs remain of
 // what moves a terminal.
-func escape(s string) string {
+func Escape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])

@@ -1,0 +1,46 @@
+package sandbox
+
+import "context"
+
+// Detached is a backend whose sandboxes see nothing of this host's files. Its
+// images come from where it runs them: Config.Image names one, and RootDir,
+// RootImage and RootBinds mean nothing to it. It attaches no mounts: whoever starts
+// a sandbox puts their content below LowerDir through the agent, before Setup.
+type Detached interface {
+	Backend
+	// FindImage looks up an image by the digest of its config, its manifest or its
+	// index. The error has the code image_unknown when it isn't there or isn't one
+	// that may be used.
+	FindImage(ctx context.Context, digest string) (*Image, error)
+	// ReadImage reads a regular file of an image, no more than max bytes of it; a
+	// file that isn't there is empty.
+	ReadImage(ctx context.Context, img *Image, path string, max int64) ([]byte, error)
+}
+
+// Image is an image of a detached backend.
+type Image struct {
+	// ID is what Config.Image takes.
+	ID string
+	// Config is the digest of the image's config, the same wherever it is stored.
+	Config string
+	// User, Env, WorkDir, Entrypoint and Cmd are what its config says.
+	User            string
+	Env             []string
+	WorkDir         string
+	Entrypoint, Cmd []string
+}
+
+// AsDetached returns the detached backend that b is or wraps, nil when there is
+// none.
+func AsDetached(b Backend) Detached {
+	for {
+		if d, ok := b.(Detached); ok {
+			return d
+		}
+		w, ok := b.(interface{ Unwrap() Backend })
+		if !ok {
+			return nil
+		}
+		b = w.Unwrap()
+	}
+}
