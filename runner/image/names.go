@@ -59,6 +59,9 @@ func (s *Store) changeNames(ctx context.Context, change func(names)) (err error)
 	return renameio.WriteFile(s.namesFile(), append(raw, '\n'), 0o600)
 }
 
+// Rename gives an image a name, which another image loses.
+func (s *Store) Rename(ctx context.Context, r *Record, name string) error { return s.name(ctx, r, name) }
+
 // of lists an image's names, sorted.
 func (n names) of(id v1.Hash) []string {
 	var list []string

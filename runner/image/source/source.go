@@ -65,8 +65,8 @@ type Image struct {
 	ConfigFile *v1.ConfigFile
 	// RawConfig is the config as it is hashed.
 	RawConfig []byte
-	Layers     []Layer
-	close      func() error
+	Layers    []Layer
+	close     func() error
 }
 
 // Close lets go of the source.
