@@ -44,6 +44,8 @@ type Options struct {
 	ResizeInode bool
 	// Journal in bytes, at least MinJournal; 0 is none.
 	Journal int64
+	// Eager starts to write to the disk at once, for a file that will be synced.
+	Eager bool
 }
 
 const (
@@ -163,6 +165,7 @@ func NewWriter(f *os.File, o Options) (*Writer, error) {
 	}
 	w := &Writer{opts: o, id: newIdentity(&o), heads: h}
 	w.out = newStream(f, h, limit>>blockBits)
+	w.out.eager = o.Eager
 	return w, nil
 }
 

@@ -3,6 +3,8 @@ package ext4
 import (
 	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -22,6 +24,8 @@ type stream struct {
 	heads heads
 	// limit is in blocks; beyond it, blocks are counted but not written.
 	limit int64
+	// eager starts to write to the disk at once.
+	eager bool
 	// buf[:n] belongs at block at.
 	at  int64
 	buf []byte
@@ -104,6 +108,12 @@ func (s *stream) writeAt(p []byte, block int64) error {
 	if len(p) == 0 || block+int64(len(p)>>blockBits) > s.limit {
 		return nil
 	}
-	_, err := s.f.WriteAt(p, block<<blockBits)
-	return err
+	if _, err := s.f.WriteAt(p, block<<blockBits); err != nil {
+		return err
+	}
+	if s.eager {
+		// Only a start: what fails here fails again when the file is synced.
+		_ = unix.SyncFileRange(int(s.f.Fd()), block<<blockBits, int64(len(p)), unix.SYNC_FILE_RANGE_WRITE)
+	}
+	return nil
 }

@@ -69,10 +69,13 @@ func (b *builder) build(ctx context.Context) (made *Made, err error) {
 
 func (b *builder) newFileSystem() (fileSystem, error) {
 	if b.opts.Kind == lock.KindEROFS {
-		return &erofsImage{erofs.NewData(b.out.File, erofs.DataStart, b.budget), b.out.File, b.identity()}, nil
+		data := erofs.NewData(b.out.File, erofs.DataStart, b.budget)
+		data.Eager = true
+		return &erofsImage{data, b.out.File, b.identity()}, nil
 	}
 	w, err := ext4.NewWriter(b.out.File, ext4.Options{
 		Identity: b.identity(), Free: b.opts.Free, Size: b.opts.Size, Journal: b.opts.Journal, ResizeInode: b.opts.Resize,
+		Eager: true,
 	})
 	return &ext4Image{w}, err
 }

@@ -2,11 +2,8 @@ package rootfs
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -130,26 +127,6 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// hash reads a whole file, holes too.
-func hash(ctx context.Context, f *os.File) (string, error) {
-	h := sha256.New()
-	buf := make([]byte, 1<<20)
-	for at := int64(0); ; {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		n, err := f.ReadAt(buf, at)
-		h.Write(buf[:n])
-		at += int64(n)
-		if err == io.EOF {
-			return hex.EncodeToString(h.Sum(nil)), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
 }
 
 // writeFile replaces a small file.
