@@ -77,6 +77,11 @@ compat: all ## run six public projects' tests outside and inside a sandbox (ONLY
 images-test: all ## make real images, import them from every source, run in them (as root)
 	@GO=$(GO) CACHE=$(CACHE) test/images/run.sh
 
+.PHONY: rootfs-test
+rootfs-test: all ## compare big, odd and random file systems with the kernel's own (as root; 20 minutes, 20 GB)
+	QUAVON_HEAVY=1 QUAVON_DEBIAN_TAR="$(wildcard $(CACHE)/images/debian-base.tar)" $(GO) test -count=1 -p 1 -timeout 60m \
+		./imagebuild/rootfs ./imagebuild/ext4 ./runner/image/erofs
+
 .PHONY: generate
 generate: ## generate committed code anew, with pinned generators
 	$(GO) generate ./...
