@@ -57,6 +57,9 @@ type Streams struct {
 	// sizes.
 	Rows, Cols uint16
 	Resize     <-chan Size
+	// Step is called before each step starts, with its index: what is written until
+	// the next call is that step's.
+	Step func(int)
 	// Collected reads a tar stream of the files that match Spec.Collect. The job
 	// may still be alive then; whoever reads bounds and checks it.
 	Collected func(context.Context, io.Reader) error

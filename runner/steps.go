@@ -51,6 +51,9 @@ func (j *run) interrupted(ctx context.Context, err error) error {
 // step runs one step and notes its result. It says whether the next may follow.
 func (j *run) step(ctx context.Context, i int) (goOn bool, err error) {
 	st := j.spec.Steps[i]
+	if j.streams.Step != nil {
+		j.streams.Step(i)
+	}
 	begin := time.Now()
 	exit, err := j.exec(ctx, i)
 	res := job.StepResult{Name: st.Name, Exit: exit.Code, Usage: exit.Usage, Wall: time.Since(begin)}

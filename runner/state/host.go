@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,14 +11,18 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 )
 
+// DefaultLockFile is the host's lock.
+const DefaultLockFile = "/run/quavon-runner.lock"
+
 // LockHost takes the lock of the one `quavon runner` a host may have:
-// QUAVON_LOCK_FILE, else /run/quavon-runner.lock. Jobs started by `quavon run`
-// don't take it. The returned function gives it up; so does the process's end.
+// QUAVON_LOCK_FILE, else DefaultLockFile.
 func LockHost() (release func() error, err error) {
-	path := os.Getenv(EnvLockFile)
-	if path == "" {
-		path = "/run/quavon-runner.lock"
-	}
+	return LockHostAt(cmp.Or(os.Getenv(EnvLockFile), DefaultLockFile))
+}
+
+// LockHostAt takes the host's lock at a path. Jobs started by `quavon run` don't
+// take it. The returned function gives it up; so does the process's end.
+func LockHostAt(path string) (release func() error, err error) {
 	l := flock.New(path)
 	ok, err := l.TryLock()
 	if err != nil {

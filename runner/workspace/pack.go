@@ -18,10 +18,12 @@ import (
 // Whose says which entries of a directory Pack takes.
 type Whose int
 
-// Owners' entries are those of the directory's own owner, Foreign ones all others.
+// Owners' entries are those of the directory's own owner, Foreign ones all others,
+// Everyones both.
 const (
 	Owners Whose = iota
 	Foreign
+	Everyones
 )
 
 // Pack writes a directory as a tar stream for a sandbox that can't see it:
@@ -102,7 +104,7 @@ func readNames(at *os.Root) ([]string, error) {
 }
 
 func (p *packer) entry(ctx context.Context, at *os.Root, rel string, fi fs.FileInfo) error {
-	mine := (p.whose == Owners) == (uidOf(fi) == p.owner)
+	mine := p.whose == Everyones || (p.whose == Owners) == (uidOf(fi) == p.owner)
 	var err error
 	switch fi.Mode().Type() {
 	case fs.ModeDir:

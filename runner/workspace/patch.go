@@ -40,7 +40,7 @@ func (d *Diff) Patch(ctx context.Context, w io.Writer, b Base) ([]Skip, error) {
 		return skipped, err
 	}
 	out := bufio.NewWriterSize(&limitedWriter{w, maxPatch}, 64<<10)
-	prefix := repoPrefix(b.Dir)
+	prefix := b.prefix()
 	for _, c := range changes {
 		c.path = prefix + c.path
 		if ctx.Err() != nil {

@@ -53,10 +53,18 @@ func patchName(p string) string {
 	return `"` + p + `"`
 }
 
-// repoPrefix is the path of a directory in its git repository, "" when it is the
+// prefix is what comes before paths in a patch.
+func (b Base) prefix() string {
+	if b.RepoPath != nil {
+		return *b.RepoPath
+	}
+	return RepoPath(b.Dir)
+}
+
+// RepoPath is the path of a directory in its git repository, "" when it is the
 // top of one or in none. Git takes a patch's paths from the top, and silently
 // leaves out what is outside of the directory it is run in.
-func repoPrefix(dir string) string {
+func RepoPath(dir string) string {
 	for top, rest := dir, ""; ; {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
 			return rest

@@ -95,6 +95,9 @@ type Base struct {
 	Since time.Time
 	// Protect lists relative paths that take no changes, with all below them.
 	Protect []string
+	// RepoPath is where Dir lies in its repository, "" or with a "/" behind, for
+	// a directory that is a copy; nil looks for it on this host.
+	RepoPath *string
 }
 
 // Skip is a path that was left out, and why.
