@@ -18,6 +18,10 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 )
 
+// ErrMoved is a mirror that has other versions than the recipe pins. Debian's own
+// keeps only the newest ones.
+var ErrMoved = errors.New("the mirror no longer has what the base pins")
+
 // Options of making a base.
 type Options struct {
 	// Sources is the text of apt's list of sources for another mirror than
@@ -69,7 +73,7 @@ func (r *Recipe) Make(ctx context.Context, arch, dir string, o Options) (*Base, 
 	}
 	b := &Base{Layer: layer.path, Packages: packages}
 	if diff := differences(pins, packages); len(diff) > 0 && !o.Unpinned {
-		return nil, errors.Join(unavailable(diff), os.Remove(layer.path))
+		return nil, errors.Join(moved(diff), os.Remove(layer.path))
 	}
 	b.Image, err = r.image(arch, layer)
 	return b, err
@@ -82,9 +86,9 @@ func run(ctx context.Context, cmd *exec.Cmd, dir string, log io.Writer) (*layer,
 	if log != nil {
 		cmd.Stderr = io.MultiWriter(last, log)
 	}
-	// It removes what it unpacked when it is asked to end.
+	// Asked to end, it removes what it unpacked; what it runs has to end for that.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -113,14 +117,14 @@ func run(ctx context.Context, cmd *exec.Cmd, dir string, log io.Writer) (*layer,
 	return l, packages, err
 }
 
-func unavailable(diff []string) error {
+func moved(diff []string) error {
 	const shown = 8
 	more := ""
 	if len(diff) > shown {
 		diff, more = diff[:shown], fmt.Sprintf("\nand %d more", len(diff)-shown)
 	}
-	return fault.Wrap(errors.New("\n"+strings.Join(diff, "\n")+more), "the mirror no longer has what the base pins",
-		"take a newer Quavon, name a mirror that keeps old versions with the secret apt-sources, or pin anew")
+	return fault.Wrap(fmt.Errorf("%w:\n%s%s", ErrMoved, strings.Join(diff, "\n"), more), "can't make the base as it is pinned",
+		"name a mirror that keeps old versions with the secret apt-sources, take a newer Quavon, or pin anew; docs/images-shipped.md says how")
 }
 
 // arguments of mmdebstrap. Files that it needs are put into scratch.
