@@ -35,6 +35,7 @@ type Backend struct {
 	cgroups  *cgroup.Host
 	idmaps   idmaps
 	version  func() string
+	digest   fileDigest
 	patience time.Duration
 }
 

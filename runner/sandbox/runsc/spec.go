@@ -154,26 +154,27 @@ func (s *box) writeBundle(c sandbox.Config, sources []string) error {
 	return os.WriteFile(s.slot.Path(bundleDir, "config.json"), data, 0o600)
 }
 
+// constantArgs are what every sandbox's runtime is started with.
+var constantArgs = []string{
+	"--platform=systrap",
+	"--network=none",
+	"--gofer-network-namespace=new",
+	// Writable places are ours to size, so no mount gets an overlay.
+	"--overlay2=none",
+	"--ignore-cgroups",
+	// What is mounted doesn't change for the job; saves a revalidation per
+	// path lookup.
+	"--file-access-mounts=exclusive",
+	"--host-uds=none",
+	"--host-fifo=none",
+	"--net-raw=false",
+	"--host-settings=ignore",
+	"--sidecar-usage-policy=LEGACY_DEPRECATED_SLOW_EMBEDDED_FALLBACK",
+	"--sidecar-release-enforcement-policy=IF_RELEASE_BUILD",
+}
+
 // args is the command line of runsc.
 func (s *box) args() []string {
-	return []string{
-		"--root=" + s.slot.Path(runtimeRoot),
-		"--platform=systrap",
-		"--network=none",
-		"--gofer-network-namespace=new",
-		// Writable places are ours to size, so no mount gets an overlay.
-		"--overlay2=none",
-		"--ignore-cgroups",
-		// What is mounted doesn't change for the job; saves a revalidation per
-		// path lookup.
-		"--file-access-mounts=exclusive",
-		"--host-uds=none",
-		"--host-fifo=none",
-		"--net-raw=false",
-		"--host-settings=ignore",
-		"--panic-log=" + s.slot.Path(panicFile),
-		"--sidecar-usage-policy=LEGACY_DEPRECATED_SLOW_EMBEDDED_FALLBACK",
-		"--sidecar-release-enforcement-policy=IF_RELEASE_BUILD",
-		"run", "--bundle=" + s.slot.Path(bundleDir), s.slot.ID,
-	}
+	args := append([]string{"--root=" + s.slot.Path(runtimeRoot), "--panic-log=" + s.slot.Path(panicFile)}, constantArgs...)
+	return append(args, "run", "--bundle="+s.slot.Path(bundleDir), s.slot.ID)
 }
