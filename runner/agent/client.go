@@ -23,15 +23,14 @@ const handshakeTime = 30 * time.Second
 type Client struct {
 	conn   *wire.Conn
 	served chan struct{}
+	door   door
 }
 
 // Dial shakes hands with the agent on rw and takes it over. Closing rw must end
 // a pending Read. On failure rw is closed.
 func Dial(ctx context.Context, rw io.ReadWriteCloser) (*Client, error) {
-	c := &Client{
-		conn:   wire.New(rw, wire.Config{Side: wire.Host, Version: ProtocolVersion, Build: build()}),
-		served: make(chan struct{}),
-	}
+	c := &Client{served: make(chan struct{})}
+	c.conn = wire.New(rw, wire.Config{Side: wire.Host, Version: ProtocolVersion, Build: build(), Accept: c.door.accept})
 	go func() {
 		defer close(c.served)
 		_ = c.conn.Serve() // conn.Err has it

@@ -16,6 +16,7 @@ import (
 type agent struct {
 	conn   *wire.Conn
 	reaper *reaper
+	door   door
 
 	mu       sync.Mutex
 	stage    stage
@@ -89,6 +90,8 @@ func (a *agent) do(s *wire.Stream, req *agentpb.Request) (*agentpb.Reply, error)
 		return done(a.diff(s, op.Diff))
 	case *agentpb.Request_Stat:
 		return stat(op.Stat)
+	case *agentpb.Request_Door:
+		return done(a.door.set(op.Door.GetOpen()))
 	case *agentpb.Request_KillAll:
 		return done(a.killAll(time.Duration(op.KillAll.GetGraceNs())))
 	}

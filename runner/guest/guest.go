@@ -65,6 +65,7 @@ func initAgent() error {
 	a.conn = wire.New(ch, wire.Config{
 		Side: wire.Guest, Version: wire.ProtocolVersion, Build: build(), Accept: a.accept,
 	})
+	a.door.conn = a.conn
 	err = a.conn.Serve()
 	// The first process takes all others along when it exits; any other place in
 	// the tree has to end them.

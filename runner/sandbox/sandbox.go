@@ -30,6 +30,13 @@ const (
 	LowerDir = GuestDir + "/lower"
 )
 
+// Door is where the agent listens inside the sandbox while a step with a network
+// runs: an HTTP and SOCKS5 proxy that decides outside.
+const (
+	Door     = "127.0.0.1:3128"
+	DoorPort = 3128
+)
+
 // EnvScratch tells the agent the size of ScratchDir in bytes, where the backend
 // can't read it back from the host: the agent leaves at once if it is another.
 const EnvScratch = "QUAVON_SCRATCH_BYTES"

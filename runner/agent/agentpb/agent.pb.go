@@ -298,7 +298,7 @@ func (x *Hello) GetBuild() string {
 	return ""
 }
 
-// Request is what a stream is for.
+// Request is what a stream is for. All are the host's but Connect.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Op:
@@ -311,6 +311,8 @@ type Request struct {
 	//	*Request_Stat
 	//	*Request_KillAll
 	//	*Request_Shutdown
+	//	*Request_Door
+	//	*Request_Connect
 	Op            isRequest_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -425,6 +427,24 @@ func (x *Request) GetShutdown() *Shutdown {
 	return nil
 }
 
+func (x *Request) GetDoor() *Door {
+	if x != nil {
+		if x, ok := x.Op.(*Request_Door); ok {
+			return x.Door
+		}
+	}
+	return nil
+}
+
+func (x *Request) GetConnect() *Connect {
+	if x != nil {
+		if x, ok := x.Op.(*Request_Connect); ok {
+			return x.Connect
+		}
+	}
+	return nil
+}
+
 type isRequest_Op interface {
 	isRequest_Op()
 }
@@ -461,6 +481,14 @@ type Request_Shutdown struct {
 	Shutdown *Shutdown `protobuf:"bytes,8,opt,name=shutdown,oneof"`
 }
 
+type Request_Door struct {
+	Door *Door `protobuf:"bytes,9,opt,name=door,oneof"`
+}
+
+type Request_Connect struct {
+	Connect *Connect `protobuf:"bytes,10,opt,name=connect,oneof"`
+}
+
 func (*Request_Setup) isRequest_Op() {}
 
 func (*Request_Exec) isRequest_Op() {}
@@ -476,6 +504,10 @@ func (*Request_Stat) isRequest_Op() {}
 func (*Request_KillAll) isRequest_Op() {}
 
 func (*Request_Shutdown) isRequest_Op() {}
+
+func (*Request_Door) isRequest_Op() {}
+
+func (*Request_Connect) isRequest_Op() {}
 
 type Setup struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1218,6 +1250,91 @@ func (*Shutdown) Descriptor() ([]byte, []int) {
 	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
+// Door opens or closes the way out: while it is open the guest listens on
+// 127.0.0.1:3128, and each connection there becomes a Connect. Closing it cuts
+// those there are.
+type Door struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Open          bool                   `protobuf:"varint,1,opt,name=open" json:"open,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Door) Reset() {
+	*x = Door{}
+	mi := &file_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Door) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Door) ProtoMessage() {}
+
+func (x *Door) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Door.ProtoReflect.Descriptor instead.
+func (*Door) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Door) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+// Connect is a connection of the job's, opened by the guest. Channel 0 carries
+// what the job sends, 1 what it gets.
+type Connect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Connect) Reset() {
+	*x = Connect{}
+	mi := &file_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Connect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Connect) ProtoMessage() {}
+
+func (x *Connect) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Connect.ProtoReflect.Descriptor instead.
+func (*Connect) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{15}
+}
+
 // Control is said to a running Exec.
 type Control struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1232,7 +1349,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1361,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1374,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Control) GetOp() isControl_Op {
@@ -1311,7 +1428,7 @@ type Size struct {
 
 func (x *Size) Reset() {
 	*x = Size{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1440,7 @@ func (x *Size) String() string {
 func (*Size) ProtoMessage() {}
 
 func (x *Size) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1453,7 @@ func (x *Size) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Size.ProtoReflect.Descriptor instead.
 func (*Size) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Size) GetRows() uint32 {
@@ -1367,7 +1484,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1496,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1509,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Reply) GetError() string {
@@ -1440,7 +1557,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1569,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1582,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1540,7 +1657,7 @@ type FileInfo struct {
 
 func (x *FileInfo) Reset() {
 	*x = FileInfo{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1669,7 @@ func (x *FileInfo) String() string {
 func (*FileInfo) ProtoMessage() {}
 
 func (x *FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1682,7 @@ func (x *FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileInfo.ProtoReflect.Descriptor instead.
 func (*FileInfo) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FileInfo) GetPath() string {
@@ -1638,7 +1755,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04body\"7\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05build\x18\x02 \x01(\tR\x05build\"\x8a\x03\n" +
+	"\x05build\x18\x02 \x01(\tR\x05build\"\xed\x03\n" +
 	"\aRequest\x12.\n" +
 	"\x05setup\x18\x01 \x01(\v2\x16.quavon.agent.v1.SetupH\x00R\x05setup\x12+\n" +
 	"\x04exec\x18\x02 \x01(\v2\x15.quavon.agent.v1.ExecH\x00R\x04exec\x12(\n" +
@@ -1647,7 +1764,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x04diff\x18\x05 \x01(\v2\x15.quavon.agent.v1.DiffH\x00R\x04diff\x12+\n" +
 	"\x04stat\x18\x06 \x01(\v2\x15.quavon.agent.v1.StatH\x00R\x04stat\x125\n" +
 	"\bkill_all\x18\a \x01(\v2\x18.quavon.agent.v1.KillAllH\x00R\akillAll\x127\n" +
-	"\bshutdown\x18\b \x01(\v2\x19.quavon.agent.v1.ShutdownH\x00R\bshutdownB\x04\n" +
+	"\bshutdown\x18\b \x01(\v2\x19.quavon.agent.v1.ShutdownH\x00R\bshutdown\x12+\n" +
+	"\x04door\x18\t \x01(\v2\x15.quavon.agent.v1.DoorH\x00R\x04door\x124\n" +
+	"\aconnect\x18\n" +
+	" \x01(\v2\x18.quavon.agent.v1.ConnectH\x00R\aconnectB\x04\n" +
 	"\x02op\"\xb9\x01\n" +
 	"\x05Setup\x124\n" +
 	"\boverlays\x18\x01 \x03(\v2\x18.quavon.agent.v1.OverlayR\boverlays\x12+\n" +
@@ -1707,7 +1827,10 @@ const file_agent_proto_rawDesc = "" +
 	"\aKillAll\x12\x19\n" +
 	"\bgrace_ns\x18\x01 \x01(\x03R\agraceNs\"\n" +
 	"\n" +
-	"\bShutdown\"Z\n" +
+	"\bShutdown\"\x1a\n" +
+	"\x04Door\x12\x12\n" +
+	"\x04open\x18\x01 \x01(\bR\x04open\"\t\n" +
+	"\aConnect\"Z\n" +
 	"\aControl\x12\x18\n" +
 	"\x06signal\x18\x01 \x01(\rH\x00R\x06signal\x12/\n" +
 	"\x06resize\x18\x02 \x01(\v2\x15.quavon.agent.v1.SizeH\x00R\x06resizeB\x04\n" +
@@ -1751,7 +1874,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_agent_proto_goTypes = []any{
 	(*Frame)(nil),    // 0: quavon.agent.v1.Frame
 	(*Hello)(nil),    // 1: quavon.agent.v1.Hello
@@ -1767,17 +1890,19 @@ var file_agent_proto_goTypes = []any{
 	(*Stat)(nil),     // 11: quavon.agent.v1.Stat
 	(*KillAll)(nil),  // 12: quavon.agent.v1.KillAll
 	(*Shutdown)(nil), // 13: quavon.agent.v1.Shutdown
-	(*Control)(nil),  // 14: quavon.agent.v1.Control
-	(*Size)(nil),     // 15: quavon.agent.v1.Size
-	(*Reply)(nil),    // 16: quavon.agent.v1.Reply
-	(*Exit)(nil),     // 17: quavon.agent.v1.Exit
-	(*FileInfo)(nil), // 18: quavon.agent.v1.FileInfo
+	(*Door)(nil),     // 14: quavon.agent.v1.Door
+	(*Connect)(nil),  // 15: quavon.agent.v1.Connect
+	(*Control)(nil),  // 16: quavon.agent.v1.Control
+	(*Size)(nil),     // 17: quavon.agent.v1.Size
+	(*Reply)(nil),    // 18: quavon.agent.v1.Reply
+	(*Exit)(nil),     // 19: quavon.agent.v1.Exit
+	(*FileInfo)(nil), // 20: quavon.agent.v1.FileInfo
 }
 var file_agent_proto_depIdxs = []int32{
 	1,  // 0: quavon.agent.v1.Frame.hello:type_name -> quavon.agent.v1.Hello
 	2,  // 1: quavon.agent.v1.Frame.open:type_name -> quavon.agent.v1.Request
-	14, // 2: quavon.agent.v1.Frame.control:type_name -> quavon.agent.v1.Control
-	16, // 3: quavon.agent.v1.Frame.close:type_name -> quavon.agent.v1.Reply
+	16, // 2: quavon.agent.v1.Frame.control:type_name -> quavon.agent.v1.Control
+	18, // 3: quavon.agent.v1.Frame.close:type_name -> quavon.agent.v1.Reply
 	3,  // 4: quavon.agent.v1.Request.setup:type_name -> quavon.agent.v1.Setup
 	7,  // 5: quavon.agent.v1.Request.exec:type_name -> quavon.agent.v1.Exec
 	8,  // 6: quavon.agent.v1.Request.put:type_name -> quavon.agent.v1.Put
@@ -1786,17 +1911,19 @@ var file_agent_proto_depIdxs = []int32{
 	11, // 9: quavon.agent.v1.Request.stat:type_name -> quavon.agent.v1.Stat
 	12, // 10: quavon.agent.v1.Request.kill_all:type_name -> quavon.agent.v1.KillAll
 	13, // 11: quavon.agent.v1.Request.shutdown:type_name -> quavon.agent.v1.Shutdown
-	4,  // 12: quavon.agent.v1.Setup.overlays:type_name -> quavon.agent.v1.Overlay
-	5,  // 13: quavon.agent.v1.Setup.binds:type_name -> quavon.agent.v1.Bind
-	6,  // 14: quavon.agent.v1.Setup.dirs:type_name -> quavon.agent.v1.Dir
-	15, // 15: quavon.agent.v1.Control.resize:type_name -> quavon.agent.v1.Size
-	17, // 16: quavon.agent.v1.Reply.exit:type_name -> quavon.agent.v1.Exit
-	18, // 17: quavon.agent.v1.Reply.info:type_name -> quavon.agent.v1.FileInfo
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	14, // 12: quavon.agent.v1.Request.door:type_name -> quavon.agent.v1.Door
+	15, // 13: quavon.agent.v1.Request.connect:type_name -> quavon.agent.v1.Connect
+	4,  // 14: quavon.agent.v1.Setup.overlays:type_name -> quavon.agent.v1.Overlay
+	5,  // 15: quavon.agent.v1.Setup.binds:type_name -> quavon.agent.v1.Bind
+	6,  // 16: quavon.agent.v1.Setup.dirs:type_name -> quavon.agent.v1.Dir
+	17, // 17: quavon.agent.v1.Control.resize:type_name -> quavon.agent.v1.Size
+	19, // 18: quavon.agent.v1.Reply.exit:type_name -> quavon.agent.v1.Exit
+	20, // 19: quavon.agent.v1.Reply.info:type_name -> quavon.agent.v1.FileInfo
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1824,8 +1951,10 @@ func file_agent_proto_init() {
 		(*Request_Stat)(nil),
 		(*Request_KillAll)(nil),
 		(*Request_Shutdown)(nil),
+		(*Request_Door)(nil),
+		(*Request_Connect)(nil),
 	}
-	file_agent_proto_msgTypes[14].OneofWrappers = []any{
+	file_agent_proto_msgTypes[16].OneofWrappers = []any{
 		(*Control_Signal)(nil),
 		(*Control_Resize)(nil),
 	}
@@ -1835,7 +1964,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -120,7 +120,7 @@ func (c *Conn) Open(req *agentpb.Request) (*Stream, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	if c.opened[c.cfg.Side] >= MaxStreams {
+	if c.opened[c.cfg.Side] >= c.cfg.Side.mayOpen() {
 		return nil, errors.New("too many requests at once")
 	}
 	s := newStream(c, c.nextID, true)

@@ -81,7 +81,7 @@ func (c *Conn) receiveOpen(id uint32, req *agentpb.Request) error {
 		c.mu.Unlock()
 		return c.err
 	}
-	if id <= c.lastPeer || c.opened[peer] >= MaxStreams {
+	if id <= c.lastPeer || c.opened[peer] >= peer.mayOpen() {
 		c.mu.Unlock()
 		return violation("a stream out of order, or too many of them")
 	}

@@ -27,10 +27,9 @@ const (
 	dataHead = 3 * (1 + 5)
 	// headRoom is the same with the frame's length.
 	headRoom = lengthSize + dataHead
-	// readSize is what is read at once unless a frame is larger. Data of directSize
-	// and more isn't buffered at all.
-	readSize   = 16 << 10
-	directSize = MaxData / 2
+	// readSize is what is read at once unless a frame is larger. Data of half a
+	// buffer and more isn't copied at all.
+	readSize = 16 << 10
 )
 
 // appendFrame appends the encoding of f to b.

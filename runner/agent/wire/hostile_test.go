@@ -106,6 +106,26 @@ func TestViolations(t *testing.T) {
 	}
 }
 
+// A frame may hold a little more data than this side ever sends in one.
+func TestDataLargerThanABuffer(t *testing.T) {
+	t.Parallel()
+	for _, id := range []uint32{1, 2} {
+		accepted := make(chan *Stream, 1)
+		c, peer := rawPeer(t, Config{Side: Host, Accept: func(s *Stream, _ *agentpb.Request) { accepted <- s }})
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		s, ch, size := open(t, c), Out, MaxData+500
+		_, _ = peer.Write(encode(t, hello(version)))
+		if id == 2 {
+			_, _ = peer.Write(encode(t, &agentpb.Frame{Stream: id, Body: &agentpb.Frame_Open{Open: &agentpb.Request{}}}))
+			s, ch, size = <-accepted, In, NarrowWindow
+		}
+		go func() { _, _ = peer.Write(encode(t, data(id, uint32(ch), size))) }()
+		if n, err := io.ReadFull(s.Reader(ch), make([]byte, size)); err != nil {
+			t.Errorf("stream %d: %d bytes of %d, %v", id, n, size, err)
+		}
+	}
+}
+
 func wait(t *testing.T, done <-chan struct{}) {
 	t.Helper()
 	select {

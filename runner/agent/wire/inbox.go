@@ -6,19 +6,6 @@ import (
 	"sync"
 )
 
-// buffer has room for the data of a frame and for a header before it.
-type buffer [headRoom + MaxData]byte
-
-// buffers are those not in use.
-var buffers sync.Pool
-
-func newBuffer() *buffer {
-	if b, ok := buffers.Get().(*buffer); ok {
-		return b
-	}
-	return new(buffer)
-}
-
 // chunk is a buffer that holds received data from lo to hi.
 type chunk struct {
 	buf    *buffer
@@ -29,6 +16,7 @@ type chunk struct {
 type inbox struct {
 	mu    sync.Mutex
 	ready sync.Cond
+	flow  *flow
 	queue []chunk
 	// window is how many bytes the peer may still send; owed is what was read
 	// but not yet given back as credit.
@@ -39,8 +27,8 @@ type inbox struct {
 	give func(n int)
 }
 
-func newInbox(give func(int)) *inbox {
-	b := &inbox{window: Window, give: give}
+func newInbox(f *flow, give func(int)) *inbox {
+	b := &inbox{flow: f, window: f.window, give: give}
 	b.ready.L = &b.mu
 	return b
 }
@@ -51,7 +39,7 @@ func (b *inbox) receive(r *frameReader, n int) error {
 	if err := b.expect(n); err != nil {
 		return err
 	}
-	if n < directSize {
+	if n < b.flow.data/2 || n > b.flow.data {
 		p, err := r.peek(n)
 		if err == nil {
 			b.push(p)
@@ -59,8 +47,8 @@ func (b *inbox) receive(r *frameReader, n int) error {
 		return err
 	}
 	// The lock isn't held: this may wait for the peer.
-	c := chunk{buf: newBuffer(), hi: n}
-	if err := r.take(c.buf[:n]); err != nil {
+	c := chunk{buf: b.flow.buffer(), hi: n}
+	if err := r.take(c.buf.b[:n]); err != nil {
 		return err
 	}
 	b.append(c)
@@ -101,7 +89,7 @@ func (b *inbox) append(c chunk) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
-		buffers.Put(c.buf)
+		c.buf.release()
 		return
 	}
 	b.queue = append(b.queue, c)
@@ -112,13 +100,13 @@ func (b *inbox) append(c chunk) {
 // memory of a channel whatever the size of its frames.
 func (b *inbox) space() []byte {
 	if n := len(b.queue); n > 0 {
-		if c := &b.queue[n-1]; c.hi < len(c.buf) {
-			return c.buf[c.hi:]
+		if c := &b.queue[n-1]; c.hi < len(c.buf.b) {
+			return c.buf.b[c.hi:]
 		}
 	}
-	c := chunk{buf: newBuffer()}
+	c := chunk{buf: b.flow.buffer()}
 	b.queue = append(b.queue, c)
-	return c.buf[:]
+	return c.buf.b
 }
 
 // end closes the channel for reading with err after what was received; with
@@ -131,7 +119,7 @@ func (b *inbox) end(err error, drop bool) {
 	}
 	if drop {
 		for _, c := range b.queue {
-			buffers.Put(c.buf)
+			c.buf.release()
 		}
 		b.queue = nil
 	}
@@ -157,9 +145,9 @@ func (b *inbox) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	c := &b.queue[0]
-	n := copy(p, c.buf[c.lo:c.hi])
+	n := copy(p, c.buf.b[c.lo:c.hi])
 	if c.lo += n; c.lo == c.hi {
-		buffers.Put(c.buf)
+		c.buf.release()
 		b.pop()
 	}
 	b.consumed(n)
@@ -181,8 +169,8 @@ func (b *inbox) WriteTo(w io.Writer) (int64, error) {
 		c := b.queue[0]
 		b.pop()
 		b.mu.Unlock()
-		n, err := w.Write(c.buf[c.lo:c.hi])
-		buffers.Put(c.buf)
+		n, err := w.Write(c.buf.b[c.lo:c.hi])
+		c.buf.release()
 		total += int64(n)
 		if err != nil {
 			return total, err
@@ -204,7 +192,7 @@ func (b *inbox) pop() {
 func (b *inbox) consumed(n int) {
 	b.owed += n
 	credit := 0
-	if b.owed >= Window/2 && b.err == nil {
+	if b.owed >= b.flow.window/2 && b.err == nil {
 		credit, b.owed = b.owed, 0
 		b.window += credit
 	}

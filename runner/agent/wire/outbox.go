@@ -10,12 +10,13 @@ import (
 type outbox struct {
 	mu     sync.Mutex
 	more   sync.Cond
+	flow   *flow
 	credit int
 	err    error
 }
 
-func newOutbox() *outbox {
-	o := &outbox{credit: Window}
+func newOutbox(f *flow) *outbox {
+	o := &outbox{flow: f, credit: f.window}
 	o.more.L = &o.mu
 	return o
 }
@@ -24,7 +25,7 @@ func newOutbox() *outbox {
 func (o *outbox) add(n int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n > Window-o.credit {
+	if n > o.flow.window-o.credit {
 		return violation("more credit than the window")
 	}
 	o.credit += n
@@ -79,7 +80,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		n := copy(w.space(), p)
 		w.end += n
 		p = p[n:]
-		if w.end == len(w.buf) {
+		if w.end == len(w.buf.b) {
 			if err := w.Flush(); err != nil {
 				return total - len(p), err
 			}
@@ -121,10 +122,10 @@ func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 // space returns room for data, never none.
 func (w *Writer) space() []byte {
 	if w.buf == nil {
-		w.buf = newBuffer()
+		w.buf = w.out.flow.buffer()
 		w.end = headRoom
 	}
-	return w.buf[w.end:]
+	return w.buf.b[w.end:]
 }
 
 // Flush sends what was gathered, as credit allows.
@@ -139,7 +140,7 @@ func (w *Writer) Flush() error {
 			return err
 		}
 		// The header of a later part overwrites data that has been sent.
-		b := sealData(w.buf[start-headRoom:], w.s.id, w.ch, headRoom+n)
+		b := sealData(w.buf.b[start-headRoom:], w.s.id, w.ch, headRoom+n)
 		w.out.spend(n)
 		if err := w.s.c.out.data(b, w.s.open); err != nil {
 			return err
@@ -163,7 +164,7 @@ func (w *Writer) Close() error {
 // Release gives the buffer back without ending the channel.
 func (w *Writer) Release() {
 	if w.buf != nil {
-		buffers.Put(w.buf)
+		w.buf.release()
 		w.buf = nil
 	}
 }

@@ -32,13 +32,14 @@ type Stream struct {
 	done           chan struct{}
 }
 
-func newStream(c *Conn, id uint32, opener bool) *Stream {
-	s := &Stream{id: id, c: c, opener: opener, done: make(chan struct{})}
+func newStream(c *Conn, id uint32, mine bool) *Stream {
+	s := &Stream{id: id, c: c, opener: mine, done: make(chan struct{})}
+	f := flowOf(opener(id))
 	for ch := range Channel(numChannels) {
-		if opener == (ch == In) {
-			s.out[ch] = newOutbox()
+		if mine == (ch == In) {
+			s.out[ch] = newOutbox(f)
 		} else {
-			s.in[ch] = newInbox(func(n int) { s.give(ch, n) })
+			s.in[ch] = newInbox(f, func(n int) { s.give(ch, n) })
 		}
 	}
 	return s

@@ -14,7 +14,7 @@ import (
 )
 
 // ProtocolVersion is spoken by this build; both sides must agree exactly.
-const ProtocolVersion = 1
+const ProtocolVersion = 2
 
 // Bounds of the protocol; a peer that exceeds one is cut off.
 const (
@@ -24,8 +24,14 @@ const (
 	MaxFrame = MaxData + 1<<10
 	// Window is how many bytes of a channel may be on the way or unread.
 	Window = 4 << 20
-	// MaxStreams is how many streams each side may have open.
+	// MaxStreams is how many streams the host may have open.
 	MaxStreams = 64
+	// MaxConnections is how many the guest may have open. They are connections of
+	// the job's, many and mostly idle, so each gets less: NarrowWindow and NarrowData
+	// stand for Window and MaxData.
+	MaxConnections = 1024
+	NarrowWindow   = 256 << 10
+	NarrowData     = 64 << 10
 	// MaxPath bounds a path in any message, in bytes.
 	MaxPath = 4096
 	// MaxArgs and MaxArgBytes bound a command's arguments, MaxEnvBytes its
@@ -60,6 +66,14 @@ const (
 	Host Side = iota
 	Guest
 )
+
+// mayOpen is how many streams a side may have open.
+func (s Side) mayOpen() int {
+	if s == Guest {
+		return MaxConnections
+	}
+	return MaxStreams
+}
 
 // Errors of a connection that ended in an orderly way.
 var (
