@@ -5,18 +5,25 @@ package sign
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	_ "crypto/sha256" // what crypto.SHA256 stands for
+	_ "crypto/sha512"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 	"github.com/sigstore/cosign/v2/pkg/cosign"
 	"github.com/sigstore/cosign/v2/pkg/oci/static"
-	sig "github.com/sigstore/sigstore/pkg/signature"
-	"github.com/sigstore/sigstore/pkg/signature/options"
 	"github.com/sigstore/sigstore/pkg/signature/payload"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -31,8 +38,8 @@ const (
 
 // Signer signs with one private key.
 type Signer struct {
-	Key    signature.Key
-	signer sig.Signer
+	Key     signature.Key
+	private crypto.Signer
 }
 
 // Options of Open.
@@ -68,25 +75,35 @@ func open(path string, o Options) (*Signer, error) {
 		line, _, _ = bytes.Cut(line, []byte("\n"))
 		password = bytes.TrimSuffix(line, []byte("\r"))
 	}
-	private, err := cosign.LoadPrivateKey(raw, password, nil)
-	if err != nil {
-		return nil, explain(err)
-	}
-	public, err := private.PublicKey()
+	private, err := decrypt(raw, password)
 	if err != nil {
 		return nil, err
 	}
-	s := &Signer{signer: private}
-	s.Key, err = signature.NewKey(public)
+	s := &Signer{private: private}
+	s.Key, err = signature.NewKey(private.Public())
 	return s, err
 }
 
-// explain names the usual mistake.
-func explain(err error) error {
-	if strings.HasPrefix(err.Error(), "decrypt: ") {
-		return fmt.Errorf("the password is wrong or missing (%w)", err)
+// decrypt is cosign's LoadPrivateKey, which hands out no key that could sign
+// without randomness.
+func decrypt(raw, password []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(raw)
+	if block == nil || block.Type != cosign.SigstorePrivateKeyPemType && block.Type != cosign.CosignPrivateKeyPemType {
+		return nil, errors.New("it holds no encrypted private key")
 	}
-	return err
+	der, err := encrypted.Decrypt(block.Bytes, password)
+	if err != nil {
+		return nil, fmt.Errorf("the password is wrong or missing (%w)", err)
+	}
+	private, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := private.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a key of the type %T can't sign", private)
+	}
+	return signer, nil
 }
 
 // readAll reads a small file.
@@ -112,8 +129,11 @@ func (s *Signer) Sign(ctx context.Context, name string, digest v1.Hash) (*signat
 	if err != nil {
 		return nil, err
 	}
-	// No source of randomness: nonces are derived from key and message, RFC 6979.
-	signed, err := s.signer.SignMessage(bytes.NewReader(claim), options.WithContext(ctx), options.WithRand(nil))
+	how := options(s.private.Public())
+	h := how.HashFunc().New()
+	h.Write(claim)
+	// Without randomness: nonces are derived from key and message, RFC 6979.
+	signed, err := s.private.Sign(nil, h.Sum(nil), how)
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", digest, err)
 	}
@@ -125,6 +145,22 @@ func (s *Signer) Sign(ctx context.Context, name string, digest v1.Hash) (*signat
 	policy := &signature.Policy{Keys: []signature.Key{s.Key}}
 	b, _, err = policy.Find(ctx, []*signature.Bundle{b})
 	return b, err
+}
+
+// options are cosign's choice for a kind of key.
+func options(public crypto.PublicKey) crypto.SignerOpts {
+	switch k := public.(type) {
+	case ed25519.PublicKey:
+		return &ed25519.Options{Hash: crypto.SHA512}
+	case *ecdsa.PublicKey:
+		switch k.Curve {
+		case elliptic.P384():
+			return crypto.SHA384
+		case elliptic.P521():
+			return crypto.SHA512
+		}
+	}
+	return crypto.SHA256
 }
 
 // claim is what is signed: the statement that cosign makes of an image.

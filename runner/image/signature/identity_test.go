@@ -41,7 +41,9 @@ func TestByIdentity(t *testing.T) {
 	app, soon := hash(t, "a"), soon()
 	good := signature.Policy{Issuer: issuer, Identity: who, TrustedRoot: a.root(false)}
 	formats := map[string]func(authority, v1.Hash, time.Time) *signature.Bundle{
-		"simple": func(a authority, d v1.Hash, at time.Time) *signature.Bundle { return a.simple(who, issuer, claim(d), at) },
+		"simple": func(a authority, d v1.Hash, at time.Time) *signature.Bundle {
+			return a.simple(who, issuer, claim(d), at)
+		},
 		"sigstore": func(a authority, d v1.Hash, at time.Time) *signature.Bundle {
 			return a.sigstore(who, issuer, statement(d, cosignPredicate), at)
 		},
