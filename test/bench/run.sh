@@ -22,8 +22,10 @@ echo "== start"
 "$GO" run ./test/bench -runs "$RUNS" -bin bin -docker "$docker" || failed=1
 base=$CACHE/images/debian-base.tar
 [ -e "$base" ] || { mkdir -p "${base%/*}"; mmdebstrap -q --variant=minbase bookworm "$base"; }
+tar2ext4=$CACHE/tools/tar2ext4
+(cd test/bench/hcsshim && CGO_ENABLED=0 "$GO" build -o "$tar2ext4" github.com/Microsoft/hcsshim/cmd/tar2ext4)
 echo "== images"
-"$GO" run ./test/bench/images -runs "$(((RUNS + 1) / 2))" -bin "$PWD/bin" -base "$base" || failed=1
+"$GO" run ./test/bench/images -runs "$(((RUNS + 1) / 2))" -bin "$PWD/bin" -base "$base" -tar2ext4 "$tar2ext4" || failed=1
 echo "== agent"
 "$GO" test -run '^$' -bench . -benchtime "${RUNS}x" ./runner/agent || failed=1
 exit $failed

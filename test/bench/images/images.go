@@ -21,6 +21,8 @@ import (
 // images is what the parts of the benchmark share.
 type images struct {
 	bin, base, dir string
+	// states is where state directories go, not below a directory that others write to.
+	states string
 }
 
 // prepare makes the layouts that are imported, and unpacks the root.
@@ -141,7 +143,7 @@ func (b *images) use(ctx context.Context, runs int) (bool, error) {
 // quavon runs it with a state directory of the benchmark's own.
 func (b *images) quavon(ctx context.Context, state string, args ...string) (*os.ProcessState, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "quavon"), args...)
-	cmd.Env = append(os.Environ(), "QUAVON_STATE_DIR="+b.path(state))
+	cmd.Env = append(os.Environ(), "QUAVON_STATE_DIR="+filepath.Join(b.states, state))
 	return run(cmd)
 }
 

@@ -1,12 +1,14 @@
 // Command images measures what images cost: taking one in, against decompressing
 // alone and against tar; starting a job in one and reading all over it, against a
-// stock `runsc run` with a directory as root. It fails when a promise isn't kept.
+// stock `runsc run` with a directory as root; making a file system of one, against the
+// least there is to do and against other programs. It fails when a promise isn't kept.
 //
-//	images -runs 10 -bin bin -base debian.tar
+//	images -runs 10 -bin bin -base debian.tar -tar2ext4 PROGRAM
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,8 +21,18 @@ func main() {
 	runs := flag.Int("runs", 10, "runs of each arm")
 	bin := flag.String("bin", "bin", "directory of quavon and runsc")
 	base := flag.String("base", "", "plain tar of a Debian root, as mmdebstrap makes it")
+	only := flag.String("only", "", "images or rootfs, all when empty")
+	tar2ext4 := flag.String("tar2ext4", "tar2ext4", "hcsshim's program")
+	arm := flag.String("child", "", "what a process of the benchmark does")
 	flag.Parse()
-	ok, err := bench(context.Background(), *bin, *base, *runs)
+	if *arm != "" {
+		if err := child(*arm, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "images:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ok, err := bench(context.Background(), &images{bin: *bin, base: *base}, *only, *tar2ext4, *runs)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
@@ -31,17 +43,37 @@ func main() {
 }
 
 // bench measures everything and tells whether all promises were kept.
-func bench(ctx context.Context, bin, base string, runs int) (bool, error) {
-	dir, err := os.MkdirTemp("/var/lib", "quavon-bench-") // a state directory below /tmp is refused
+func bench(ctx context.Context, b *images, only, tar2ext4 string, runs int) (bool, error) {
+	kept := true
+	if only != "rootfs" {
+		ok, err := b.all(ctx, runs)
+		if err != nil {
+			return false, err
+		}
+		kept = ok
+	}
+	if only != "images" {
+		ok, err := b.rootfs(ctx, runs, tar2ext4)
+		if err != nil {
+			return false, err
+		}
+		kept = kept && ok
+	}
+	return kept, nil
+}
+
+// all runs the parts for images that jobs run in.
+func (b *images) all(ctx context.Context, runs int) (kept bool, err error) {
+	b.dir, err = os.MkdirTemp("/var/lib", "quavon-bench-") // a state directory below /tmp is refused
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(dir)
-	b := &images{bin: bin, base: base, dir: dir}
+	b.states = b.dir
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	if err := b.prepare(ctx); err != nil {
 		return false, err
 	}
-	kept := true
+	kept = true
 	for _, part := range []func(context.Context, int) (bool, error){b.use, b.imports, b.memory} {
 		ok, err := part(ctx, runs)
 		if err != nil {
