@@ -44,6 +44,9 @@ type Health struct {
 	// Classes are what it takes; Images those offered, by digest.
 	Classes []string  `json:"classes"`
 	Images  []string  `json:"images,omitempty"`
+	// Policies is the backend's row of the capability matrix, see sandbox.Policies.
+	Policies map[string]string `json:"policies,omitempty"`
+
 	Slots   int       `json:"slots"`
 	Busy    int       `json:"busy"`
 	Started time.Time `json:"started"`

@@ -41,8 +41,8 @@ func (q *Queue) Worker(ctx context.Context, runner string, classes ...string) (*
 	if !job.ValidID(runner) {
 		return nil, fault.New("the runner's id is not valid", "use 1 to 64 characters of a-z, 0-9 and -")
 	}
-	if len(classes) == 0 || slices.ContainsFunc(classes, func(c string) bool { return !validClass.MatchString(c) }) {
-		return nil, fault.New("the runner offers nothing, or a class is not valid", "use 1 to 100 characters of a-z, 0-9 and :._/-")
+	if err := checkClasses(classes); err != nil {
+		return nil, err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &Worker{
@@ -53,6 +53,30 @@ func (q *Queue) Worker(ctx context.Context, runner string, classes ...string) (*
 	w.tasks.Go(func() { w.sweepLoop(ctx) })
 	w.tasks.Go(func() { q.listen(ctx, []string{q.base + "wake", q.base + "control"}, w.ring, w.hear) })
 	return w, nil
+}
+
+func checkClasses(classes []string) error {
+	if len(classes) == 0 || slices.ContainsFunc(classes, func(c string) bool { return !validClass.MatchString(c) }) {
+		return fault.New("the runner offers nothing, or a class is not valid", "use 1 to 100 characters of a-z, 0-9 and :._/-")
+	}
+	return nil
+}
+
+// Offer replaces the classes for later claims.
+func (w *Worker) Offer(classes ...string) error {
+	if err := checkClasses(classes); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.classes = classes
+	return nil
+}
+
+func (w *Worker) offered() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.classes
 }
 
 // Close ends renewals. Claims that weren't finished or released go to other runners
@@ -72,7 +96,7 @@ func (w *Worker) ring() {
 // hear takes a message of the queue's channels.
 func (w *Worker) hear(m valkey.PubSubMessage) {
 	if m.Channel == w.q.base+"wake" {
-		if slices.Contains(w.classes, m.Message) {
+		if slices.Contains(w.offered(), m.Message) {
 			w.ring()
 		}
 		return
@@ -97,7 +121,7 @@ const idlePoll = time.Second
 // renewed until the claims are finished, released, or lost.
 func (w *Worker) Claim(ctx context.Context, n int) ([]*Claim, error) {
 	for {
-		claims, err := w.claim(ctx, n)
+		claims, err := w.askOnce(ctx, n)
 		if err != nil || len(claims) > 0 {
 			return claims, err
 		}
@@ -110,6 +134,22 @@ func (w *Worker) Claim(ctx context.Context, n int) ([]*Claim, error) {
 	}
 }
 
+// askOnce asks without being cut off at once when ctx ends: jobs leased by a call
+// nobody listens to any more would wait until the lease lapses.
+func (w *Worker) askOnce(ctx context.Context, n int) ([]*Claim, error) {
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(time.Second):
+			cancel(context.Cause(ctx))
+		case <-call.Done():
+		}
+	})
+	defer stop()
+	return w.claim(call, n)
+}
+
 // claim asks once.
 func (w *Worker) claim(ctx context.Context, n int) ([]*Claim, error) {
 	token := encodeNonce(envelope.NewNonce())
@@ -117,7 +157,7 @@ func (w *Worker) claim(ctx context.Context, n int) ([]*Claim, error) {
 	err := conn.Do(ctx, "claim jobs", func(ctx context.Context, try int) (err error) {
 		args := append([]string{
 			w.runner, strconv.Itoa(n), ms(w.q.o.Lease), token, strconv.Itoa(try), strconv.Itoa(envelope.MaxSize),
-		}, w.classes...)
+		}, w.offered()...)
 		out, err = claimScript.Exec(ctx, w.q.client, []string{w.q.base}, args).ToMessage()
 		return err
 	})
