@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,7 +105,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.TTY, "tty", "t", false, "give the job a terminal")
 	f.StringVar(&o.JSON, "json", "", "write the result as JSON to stdout, and the job's output to stderr; or =FILE")
 	f.Lookup("json").NoOptDefVal = "-"
-	f.StringVar(&o.Backend, "backend", "runsc", "what isolates the job")
+	f.StringVar(&o.Backend, "backend", "runsc", "what isolates the job: "+strings.Join(backendNames, ", "))
 	f.StringVar(&o.Runsc, "runsc", "", "path of gVisor's runsc (default: QUAVON_RUNSC, beside quavon, then PATH)")
 }
 
@@ -137,10 +138,8 @@ func (o *runOptions) check() error {
 		return fault.New("--patch - and --json both want stdout", "give one of them a file")
 	case o.CacheMode != "keep" && o.CacheMode != "ro":
 		return fault.New(fmt.Sprintf("--cache-mode %q is unknown", o.CacheMode), "use keep or ro")
-	case o.Backend != "runsc":
-		return fault.New(fmt.Sprintf("--backend %q is unknown", o.Backend), "use runsc")
 	case o.Timeout < 0 || o.Grace < 0 || o.Pids < 0 || o.CPUs < 0:
 		return fault.New("a limit is negative", "use 0 for no limit")
 	}
-	return nil
+	return checkBackend(o.Backend)
 }

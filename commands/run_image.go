@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"cmp"
 	"errors"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/state"
 )
 
@@ -31,9 +33,13 @@ func openImages() (*image.Store, error) {
 }
 
 // findImage looks up --image and hands the runner its store.
-func (o *runOptions) findImage(r *runner.Runner) (err error) {
+func (o *runOptions) findImage(ctx context.Context, r *runner.Runner) (err error) {
 	if o.Image == "" {
 		return nil
+	}
+	if d := sandbox.AsDetached(r.Backend); d != nil {
+		o.image, err = o.detachedImage(ctx, d, o.Image)
+		return err
 	}
 	if r.Images, err = openImages(); err != nil {
 		return err

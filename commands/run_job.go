@@ -12,7 +12,6 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/workspace"
 )
@@ -42,7 +41,7 @@ func (o *runOptions) runAndDeliver(ctx context.Context) (job.Result, error) {
 	if err != nil {
 		return failed(none, err), err
 	}
-	if err := o.findImage(r); err != nil {
+	if err := o.findImage(ctx, r); err != nil {
 		return failed(none, err), err
 	}
 	spec, err := o.spec(r.Backend.Policies())
@@ -78,10 +77,6 @@ func failed(res job.Result, err error) job.Result {
 
 // runner finds everything on this host that a job needs.
 func (o *runOptions) runner() (*runner.Runner, error) {
-	path, err := o.findRunsc(o.Runsc)
-	if err != nil {
-		return nil, err
-	}
 	guest, err := o.findGuest()
 	if err != nil {
 		return nil, err
@@ -94,8 +89,12 @@ func (o *runOptions) runner() (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, err := o.openBackend(o.Backend, o.Runsc, st)
+	if err != nil {
+		return nil, err
+	}
 	return &runner.Runner{
-		Backend: runsc.New(path, st), Guest: guest, Store: st.Path("toolchain"), Spool: st.Path(),
+		Backend: b, Guest: guest, Store: st.Path("toolchain"), Spool: st.Path(),
 		Grace: o.Grace, Log: o.Log,
 	}, nil
 }

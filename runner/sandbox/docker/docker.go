@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -54,6 +55,8 @@ type Config struct {
 	DenyPrivileged bool
 	// State keeps the sandboxes' locks.
 	State *state.Dir
+	// Log gets warnings; nil discards them.
+	Log *slog.Logger
 }
 
 // Backend starts sandboxes on one engine.
@@ -88,6 +91,9 @@ func New(c Config) (*Backend, error) {
 	}
 	if err := refuse(c); err != nil {
 		return nil, err
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	api, err := client.NewClientWithOpts(client.WithHost(c.Host.URL), client.WithAPIVersionNegotiation())
 	if err != nil {
