@@ -169,5 +169,6 @@ func claim(repository string, digest v1.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign %s@%s: %w", repository, digest, err)
 	}
-	return payload.Cosign{Image: ref}.MarshalJSON()
+	// As it was given: an image that is in no registry is called by no registry's name.
+	return payload.Cosign{Image: ref, ClaimedIdentity: repository}.MarshalJSON()
 }
