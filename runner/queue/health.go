@@ -42,8 +42,8 @@ type Health struct {
 	// Why explains a state that isn't healthy.
 	Why string `json:"why,omitempty"`
 	// Classes are what it takes; Images those offered, by digest.
-	Classes []string  `json:"classes"`
-	Images  []string  `json:"images,omitempty"`
+	Classes []string `json:"classes"`
+	Images  []string `json:"images,omitempty"`
 	// Policies is the backend's row of the capability matrix, see sandbox.Policies.
 	Policies map[string]string `json:"policies,omitempty"`
 
