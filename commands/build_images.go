@@ -37,6 +37,7 @@ type buildImagesOptions struct {
 	Secrets    []string
 	Network    string
 	SignKey    string
+	Password   string
 	NoCache    bool
 	PlainHTTP  bool
 	Check      bool
@@ -70,6 +71,7 @@ func newBuildImages(p *program) *cobra.Command {
 	f.StringArrayVar(&o.Secrets, "secret", nil, "file that steps may mount and no image keeps: ID=FILE")
 	f.StringVar(&o.Network, "network", "", "network of the steps: default, host or none")
 	f.StringVar(&o.SignKey, "sign-key", "", "private key of cosign to sign with what is built; its password is in COSIGN_PASSWORD")
+	f.StringVar(&o.Password, "sign-password-file", "", "file with the password of --sign-key in its first line")
 	f.BoolVar(&o.NoCache, "no-cache", false, "run all steps of what is built, whatever the engine has of earlier builds")
 	f.BoolVar(&o.PlainHTTP, "plain-http", false, "also talk to a registry that has no https")
 	f.BoolVar(&o.Check, "check", false, "build nothing: exit with 0 when the lock is up to date, else with 1")

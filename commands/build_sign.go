@@ -35,7 +35,7 @@ func (o *buildImagesOptions) signatures(b *imagebuild.Builder) (imagebuild.Signa
 		return s, nil
 	}
 	var err error
-	s.signer, err = sign.Open(o.SignKey, sign.Options{Password: o.env(sign.EnvPassword)})
+	s.signer, err = sign.Open(o.SignKey, sign.Options{PasswordFile: o.Password, Password: o.env(sign.EnvPassword)})
 	return s, err
 }
 

@@ -59,7 +59,7 @@ func collectImages(ctx context.Context, o *imagesGCOptions) error {
 	if err != nil {
 		return err
 	}
-	l, err := o.readLock()
+	l, err := o.require(s)
 	if err != nil {
 		return err
 	}

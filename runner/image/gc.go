@@ -94,7 +94,7 @@ func (s *Store) Collect(ctx context.Context, keep func(*Record) bool) (Collected
 			return c, err
 		}
 	}
-	return c, s.sweep(&c)
+	return c, errors.Join(s.sweep(&c), s.sweepBundles(&c))
 }
 
 // sweep removes working directories and roots without a record, unless an import

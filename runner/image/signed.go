@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -94,6 +96,41 @@ func (s *Store) checkSigned(ctx context.Context, r *Record, img *lock.Image, p *
 	}
 	if !r.has(b.Digest.String()) {
 		return fmt.Errorf("%s was signed, but the image came here another way", b.Digest)
+	}
+	return nil
+}
+
+// sweepBundles removes signatures of images that are gone, unless the lock names
+// them.
+func (s *Store) sweepBundles(c *Collected) error {
+	keep := map[string]bool{}
+	if s.required != nil {
+		for _, img := range s.required.Images {
+			for _, p := range img.Platforms {
+				if p.Signature != nil {
+					keep[p.Signature.Bundle] = true
+				}
+			}
+		}
+	}
+	left, err := s.records()
+	if err != nil {
+		return err
+	}
+	paths, err := filepath.Glob(filepath.Join(s.bundles(), "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		digest := "sha256:" + hexOf(path)
+		b, err := signature.Read(s.bundles(), digest)
+		if keep[digest] || err == nil && slices.ContainsFunc(left, func(r *Record) bool { return r.has(b.Digest.String()) }) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		c.Leftovers = append(c.Leftovers, path)
 	}
 	return nil
 }

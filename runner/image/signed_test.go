@@ -139,3 +139,31 @@ func checkSigned(t *testing.T, err error, want string) {
 		t.Errorf("code %q, hint %q", fault.Code(err), fault.Hint(err))
 	}
 }
+
+// TestCollectSignatures: a signature goes with its image.
+func TestCollectSignatures(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	r, _, err := s.Import(t.Context(), openLayout(t, app(t, v1.Config{}, "collected")), image.ImportOptions{})
+	must(t, err)
+	b, want := signedBy(t, r.Config)
+	_, err = s.AddBundle(b)
+	must(t, err)
+	_, err = s.Collect(t.Context(), func(*image.Record) bool { return true })
+	must(t, err)
+	if _, err := s.Bundle(want.Bundle); err != nil {
+		t.Errorf("gone while its image is there: %v", err)
+	}
+	l := &lock.File{Images: []lock.Image{{Name: "app", Platforms: []lock.Platform{{Config: r.Config.String(), Signature: want}}}}}
+	for _, c := range []struct {
+		lock *lock.File
+		gone bool
+	}{{l, false}, {nil, true}} {
+		s.Require(c.lock, "")
+		_, err = s.Collect(t.Context(), func(*image.Record) bool { return false })
+		must(t, err)
+		if _, err := s.Bundle(want.Bundle); (err != nil) != c.gone {
+			t.Errorf("after the image: %v, to be gone: %v", err, c.gone)
+		}
+	}
+}
