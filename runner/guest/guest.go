@@ -12,8 +12,11 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/runner/agent/agentpb"
 	"github.com/quavon/quavon/runner/agent/wire"
+	"github.com/quavon/quavon/runner/guest/vm"
 	"github.com/quavon/quavon/runner/sandbox"
 )
 
@@ -28,10 +31,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	switch command {
 	case "init":
 		err = initAgent()
+	case "vm":
+		err = initMachine(stderr)
 	case "version":
 		_, err = fmt.Fprintf(stdout, "quavon-guest %s, protocol version %d\n", build(), wire.ProtocolVersion)
 	default:
-		err = errors.New("usage: quavon-guest init|version")
+		err = errors.New("usage: quavon-guest init|vm|version")
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "quavon-guest:", err)
@@ -76,6 +81,34 @@ func initAgent() error {
 		return nil
 	}
 	return err
+}
+
+// initMachine is the first process of a virtual machine, and the agent in it.
+func initMachine(console io.Writer) error {
+	if !firstProcess() {
+		return errors.New("only the first process of a machine does this")
+	}
+	if err := serveMachine(); err != nil {
+		fmt.Fprintln(console, "quavon-guest:", err)
+	}
+	return vm.PowerOff()
+}
+
+func serveMachine() error {
+	if err := vm.MountAll(); err != nil {
+		return err
+	}
+	port, err := vm.OpenPort()
+	if err != nil {
+		return err
+	}
+	for _, fd := range []int{0, 1} {
+		if err := unix.Dup3(int(port.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	keepAfterSetup |= capSet(unix.CAP_SYS_BOOT)
+	return errors.Join(port.Close(), initAgent())
 }
 
 // build names this build.

@@ -17,10 +17,10 @@ const lastCap = 63
 
 const allCaps = 1<<64 - 1
 
-// afterSetup are the capabilities that the agent keeps once the job's view is
+// keepAfterSetup are the capabilities that the agent keeps once the job's view is
 // arranged: to start commands as other users, to end them, and to handle files
 // of any owner.
-var afterSetup = capSet(
+var keepAfterSetup = capSet(
 	unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL,
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID,
 )

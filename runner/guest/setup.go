@@ -32,7 +32,7 @@ func (a *agent) setUp(s *agentpb.Setup) error {
 	}
 	overlays, err := arrange(s)
 	if err == nil {
-		err = capLimit(afterSetup)
+		err = capLimit(keepAfterSetup)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
