@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/imagebuild"
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/imagebuild/engine"
+	"github.com/quavon/quavon/imagebuild/service"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 )
@@ -38,6 +39,7 @@ type buildImagesOptions struct {
 	Network    string
 	SignKey    string
 	Password   string
+	Programs   []string
 	NoCache    bool
 	PlainHTTP  bool
 	Check      bool
@@ -71,6 +73,7 @@ func newBuildImages(p *program) *cobra.Command {
 	f.StringArrayVar(&o.Secrets, "secret", nil, "file that steps may mount and no image keeps: ID=FILE")
 	f.StringVar(&o.Network, "network", "", "network of the steps: default, host or none")
 	f.StringVar(&o.SignKey, "sign-key", "", "private key of cosign to sign with what is built; its password is in COSIGN_PASSWORD")
+	f.StringArrayVar(&o.Programs, "executable", nil, "quavon for another architecture, for the image of Quavon's own services")
 	f.StringVar(&o.Password, "sign-password-file", "", "file with the password of --sign-key in its first line")
 	f.BoolVar(&o.NoCache, "no-cache", false, "run all steps of what is built, whatever the engine has of earlier builds")
 	f.BoolVar(&o.PlainHTTP, "plain-http", false, "also talk to a registry that has no https")
@@ -133,8 +136,32 @@ func (o *buildImagesOptions) builder() (b *imagebuild.Builder, done func() error
 	if b.Declaration, done, err = o.declaration(b.Store); err != nil {
 		return nil, nil, err
 	}
-	b.Signatures, err = o.signatures(b)
-	return b, done, err
+	if b.Executables, err = executables(o.Programs); err == nil {
+		b.Signatures, err = o.signatures(b)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return b, done, nil
+}
+
+// executables are this program and those that are named. This one is left out when
+// it can't be in an image, which only matters where one is declared.
+func executables(paths []string) (map[string]*service.Executable, error) {
+	out := map[string]*service.Executable{}
+	if self, err := os.Executable(); err == nil {
+		if e, err := service.Open(self); err == nil {
+			out[e.Architecture] = e
+		}
+	}
+	for _, path := range paths {
+		e, err := service.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		out[e.Architecture] = e
+	}
+	return out, nil
 }
 
 // declaration reads the file, or unpacks what is shipped.

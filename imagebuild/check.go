@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/runner/image/lock"
 )
 
@@ -36,10 +39,8 @@ func (b *Builder) Check(ctx context.Context, names []string) ([]Stale, error) {
 			_, had := findIn(l, i.Name, digest, p.String())
 			if had == nil {
 				why = missing(l, i.Name, digest)
-			} else if same, err := sameArtefacts(i, had); err != nil {
+			} else if why, err = b.stale(ctx, i, p, had); err != nil {
 				return nil, err
-			} else if !same {
-				why = "other file systems are wanted of it"
 			}
 			if why != "" {
 				stale = append(stale, Stale{i.Name, p.String(), why})
@@ -52,6 +53,17 @@ func (b *Builder) Check(ctx context.Context, names []string) ([]Stale, error) {
 		}
 	}
 	return stale, nil
+}
+
+// stale says why a platform that was made of the right sources won't do.
+func (b *Builder) stale(ctx context.Context, i *declare.Image, p v1.Platform, had *lock.Platform) (string, error) {
+	if old, err := b.outdated(ctx, i, p, had.Config); err != nil || old {
+		return "it was made of another executable", err
+	}
+	if same, err := sameArtefacts(i, had); err != nil || !same {
+		return "other file systems are wanted of it", err
+	}
+	return "", nil
 }
 
 func missing(l *lock.File, name, digest string) string {

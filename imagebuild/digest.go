@@ -25,6 +25,8 @@ type sources struct {
 	// Of an image that exists.
 	Ref    string  `json:"ref,omitempty"`
 	Policy *policy `json:"policy,omitempty"`
+	// Of one of our own: which program that is, its config says.
+	Executable string `json:"executable,omitempty"`
 	// Of one that is built.
 	Files      string                `json:"files,omitempty"`
 	Dockerfile string                `json:"dockerfile,omitempty"`
@@ -46,12 +48,12 @@ type policy struct {
 
 // sourceDigest covers all that an image is made from.
 func (b *Builder) sourceDigest(ctx context.Context, i *declare.Image) (string, error) {
-	s := sources{Format: format, Ref: i.Ref, Target: i.Target, Args: i.Args, Bases: map[string]baseSource{}}
+	s := sources{Format: format, Ref: i.Ref, Executable: i.Executable, Target: i.Target, Args: i.Args, Bases: map[string]baseSource{}}
 	var err error
 	if s.Policy, err = b.policy(i.Signature); err != nil {
 		return "", err
 	}
-	if i.Ref == "" {
+	if i.Context != "" {
 		if err := b.addFiles(ctx, &s, i); err != nil {
 			return "", err
 		}

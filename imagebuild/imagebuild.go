@@ -15,6 +15,7 @@ import (
 
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/imagebuild/engine"
+	"github.com/quavon/quavon/imagebuild/service"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
@@ -46,6 +47,8 @@ type Builder struct {
 	// Signatures is nil when there are none to check or to make.
 	Signatures Signatures
 	Mirrors    Mirrors
+	// Executables are this program, by architecture.
+	Executables map[string]*service.Executable
 	// Platforms to build for; nil is this host's.
 	Platforms []v1.Platform
 	// Secrets are contents by ID, for steps that mount them and for mmdebstrap.

@@ -60,24 +60,12 @@ func readLock(path string) ([]byte, *lock.File, error) {
 	return raw, l, err
 }
 
-// find looks for what was made of the same sources, the lock first.
-func (f *lockFiles) find(name, sourceDigest, platform string) (*lock.Image, *lock.Platform) {
-	if img, p := f.findCurrent(name, sourceDigest, platform); p != nil {
-		return img, p
-	}
-	for _, l := range f.others {
-		if img, p := findIn(l, name, sourceDigest, platform); p != nil {
-			return img, p
-		}
-	}
-	return nil, nil
-}
-
-func (f *lockFiles) findCurrent(name, sourceDigest, platform string) (*lock.Image, *lock.Platform) {
+// all are the locks in which to look for what was made, the current one first.
+func (f *lockFiles) all() []*lock.File {
 	if f.current == nil {
-		return nil, nil
+		return f.others
 	}
-	return findIn(f.current, name, sourceDigest, platform)
+	return append([]*lock.File{f.current}, f.others...)
 }
 
 func findIn(l *lock.File, name, sourceDigest, platform string) (*lock.Image, *lock.Platform) {

@@ -40,9 +40,12 @@ func (b *Builder) make(ctx context.Context, i *declare.Image, p v1.Platform) (*m
 		m   *made
 		err error
 	)
-	if i.Ref != "" {
+	switch {
+	case i.Ref != "":
 		m, err = b.bring(ctx, i, p)
-	} else {
+	case i.Executable != "":
+		m, err = b.own(ctx, i, p)
+	default:
 		m, err = b.build(ctx, i, p)
 	}
 	if err != nil {
@@ -92,6 +95,16 @@ func (b *Builder) build(ctx context.Context, i *declare.Image, p v1.Platform) (*
 	if err := unmoved(ctx, e, bases); err != nil {
 		return nil, err
 	}
+	m, err := b.take(ctx, e, i, p, id)
+	if err != nil {
+		return nil, err
+	}
+	m.addBases(i, bases)
+	return m, nil
+}
+
+// take names what the engine has, and puts it into the store.
+func (b *Builder) take(ctx context.Context, e *engine.Engine, i *declare.Image, p v1.Platform, id string) (*made, error) {
 	img, err := e.Save(ctx, id, p, b.Store.Scratch())
 	if err != nil {
 		return nil, err
@@ -103,11 +116,8 @@ func (b *Builder) build(ctx context.Context, i *declare.Image, p v1.Platform) (*
 	}
 	img.Origin = "docker-daemon:" + tag
 	m := &made{source: lock.SourceDockerDaemon, ref: "quavon/" + i.Name}
-	if m.platform, err = b.keep(ctx, i, p, img); err != nil {
-		return nil, err
-	}
-	m.addBases(i, bases)
-	return m, nil
+	m.platform, err = b.keep(ctx, i, p, img)
+	return m, err
 }
 
 func (b *Builder) basesOf(ctx context.Context, e *engine.Engine, i *declare.Image, p v1.Platform) (map[string]*base, error) {

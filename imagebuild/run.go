@@ -141,7 +141,10 @@ func (b *Builder) image(ctx context.Context, i *declare.Image, files *lockFiles)
 	}
 	out := outcome{}
 	for _, p := range b.platforms(i) {
-		old, platform := files.find(i.Name, digest, p.String())
+		old, platform, err := b.known(ctx, i, files, digest, p)
+		if err != nil {
+			return out, err
+		}
 		if platform != nil {
 			again, err := b.reuse(ctx, i, p, old, platform)
 			if err != nil {
@@ -167,6 +170,22 @@ func (b *Builder) image(ctx context.Context, i *declare.Image, files *lockFiles)
 	return out, b.sign(ctx, i, out.image)
 }
 
+// known finds what was made of the same sources.
+func (b *Builder) known(
+	ctx context.Context, i *declare.Image, files *lockFiles, digest string, p v1.Platform,
+) (*lock.Image, *lock.Platform, error) {
+	for _, l := range files.all() {
+		img, had := findIn(l, i.Name, digest, p.String())
+		if had == nil {
+			continue
+		}
+		if old, err := b.outdated(ctx, i, p, had.Config); err != nil || !old {
+			return img, had, err
+		}
+	}
+	return nil, nil, nil
+}
+
 func (o *outcome) add(i *declare.Image, digest string, of *lock.Image, p lock.Platform) {
 	if o.image == nil {
 		o.image = &lock.Image{Name: i.Name, Source: of.Source, Ref: of.Ref, Index: of.Index, SourceDigest: digest}
@@ -180,7 +199,10 @@ func (b *Builder) keepOthers(i *declare.Image, digest string, files *lockFiles, 
 		if platformOf(into, name) != nil {
 			continue
 		}
-		if _, p := files.findCurrent(i.Name, digest, name); p != nil {
+		if files.current == nil {
+			continue
+		}
+		if _, p := findIn(files.current, i.Name, digest, name); p != nil {
 			into.Platforms = append(into.Platforms, *p)
 		}
 	}

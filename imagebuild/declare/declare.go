@@ -42,11 +42,18 @@ type Base struct {
 	Signature *Policy
 }
 
-// Image is one wanted image: built from a Dockerfile, or one that exists.
+// Self is this program, as what an image is made from.
+const Self = "self"
+
+// Image is one wanted image: built from a Dockerfile, one that exists, or Quavon's
+// own.
 type Image struct {
 	Name string
 	// Ref is REPOSITORY@sha256:…, "" for one that is built.
 	Ref string
+	// Executable is "self" for the image of Quavon's own services, made of the
+	// running program.
+	Executable string
 	// Context is the directory that is sent to the builder, and Dockerfile a file in it.
 	Context, Dockerfile string
 	// Target is the stage to build, "" for the last.

@@ -43,6 +43,9 @@ func TestExample(t *testing.T) {
 				Signature: &declare.Policy{Key: "keys/team.pub"},
 			},
 			{
+				Name: "quavon", Executable: "self", Platforms: []string{"linux/amd64"},
+			},
+			{
 				Name: "tools", Context: "tools", Dockerfile: "Dockerfile", Target: "final", Platforms: []string{"linux/amd64"},
 				Bases: map[string]string{"BASE": "debian", "NODE": "node"}, Args: map[string]string{"RUFF_VERSION": "0.14.3"},
 				Artefacts: []declare.Artefact{
@@ -83,8 +86,12 @@ func TestRefused(t *testing.T) {
 		"argument twice":       {"RUFF_VERSION:", "BASE:", `has the build argument "BASE" twice`},
 		"odd argument":         {"RUFF_VERSION:", "RUFF-VERSION:", `key "RUFF-VERSION" that is not the name of a build argument`},
 		"ref and recipe":       {"recipe: bases/debian", "recipe: bases/debian\n    ref: registry.example/x@" + digest, "bases.debian needs either a ref or a recipe"},
-		"ref and context":      {"context: tools", "ref: registry.example/x@" + digest, "nothing is built: dockerfile has no meaning"},
-		"neither":              {"    context: tools\n", "", "images.tools needs either a ref or a context"},
+		"ref and context":      {"context: tools", "context: tools\n    ref: registry.example/x@" + digest, "images.tools needs one of ref, context and executable"},
+		"ref, dockerfile":      {"context: tools", "ref: registry.example/x@" + digest, "has the key ref, so nothing is built: dockerfile has no meaning"},
+		"executable":           {"executable: self", "executable: /bin/quavon", `"/bin/quavon" is not self`},
+		"executable, signed":   {"executable: self", "executable: self\n    signature: {key: x.pub}", "images.quavon is built here"},
+		"artefact twice":       {"kind: erofs", "kind: ext4", "the kind ext4 is there twice"},
+		"neither":              {"    context: tools\n", "", "images.tools needs one of ref, context and executable"},
 		"signature of a build": {"target: final", "signature: {key: x.pub}", "images.tools is built here: it has no signature"},
 		"half an identity":     {"identity: release@example", "key: x.pub", "neither by a key nor by an issuer, an identity and a trustedRoot"},
 		"no trusted root":      {"      trustedRoot: keys/trusted_root.json\n", "", "neither by a key nor by an issuer, an identity and a trustedRoot"},

@@ -76,9 +76,9 @@ func (d *document) base(name string, n *yaml.Node) Base {
 
 func (d *document) image(name string, n *yaml.Node, f *File) Image {
 	m := d.mapping(n, "images."+name,
-		"ref", "context", "dockerfile", "target", "bases", "args", "platforms", "signature", "artefacts")
+		"ref", "executable", "context", "dockerfile", "target", "bases", "args", "platforms", "signature", "artefacts")
 	i := Image{
-		Name: name, Ref: m.text("ref", isRef), Context: m.text("context", isPath),
+		Name: name, Ref: m.text("ref", isRef), Executable: m.text("executable", isSelf), Context: m.text("context", isPath),
 		Dockerfile: m.text("dockerfile", isInside), Target: m.text("target", isName),
 		Bases: m.texts("bases", isArg, func(base string) error { return f.declares(base) }),
 		Args:  m.texts("args", isArg, anything), Signature: d.policy(m),
@@ -99,27 +99,47 @@ func (d *document) image(name string, n *yaml.Node, f *File) Image {
 	if len(i.Platforms) == 0 {
 		d.fail(m.line, "%s names no platforms, such as linux/amd64", m.path)
 	}
-	m.list("artefacts", func(path string, n *yaml.Node) { i.Artefacts = append(i.Artefacts, d.artefact(path, n)) })
+	m.list("artefacts", func(path string, n *yaml.Node) {
+		a := d.artefact(path, n)
+		if slices.ContainsFunc(i.Artefacts, func(had Artefact) bool { return had.Kind == a.Kind }) {
+			d.fail(n.Line, "%s: the kind %s is there twice", path, a.Kind)
+		}
+		i.Artefacts = append(i.Artefacts, a)
+	})
 	d.origin(m, &i)
 	return i
 }
 
-// origin checks that an image is either built or brought.
+// origin checks that an image is built, brought or our own.
 func (d *document) origin(m *mapping, i *Image) {
+	var from []string
+	for _, key := range []string{"ref", "executable", "context"} {
+		if _, there := m.lines[key]; there {
+			from = append(from, key)
+		}
+	}
 	switch {
-	case (i.Ref == "") == (i.Context == ""):
-		d.fail(m.line, "%s needs either a ref or a context", m.path)
-	case i.Ref != "":
+	case len(from) != 1:
+		d.fail(m.line, "%s needs one of ref, context and executable", m.path)
+	case from[0] != "context":
 		for _, key := range []string{"dockerfile", "target", "bases", "args"} {
 			if line, there := m.lines[key]; there {
-				d.fail(line, "%s has a ref, so nothing is built: %s has no meaning", m.path, key)
+				d.fail(line, "%s has the key %s, so nothing is built: %s has no meaning", m.path, from[0], key)
 			}
 		}
-	case i.Signature != nil:
-		d.fail(m.lines["signature"], "%s is built here: it has no signature to check; --sign-key makes one", m.path)
 	case i.Dockerfile == "":
 		i.Dockerfile = "Dockerfile"
 	}
+	if i.Signature != nil && i.Ref == "" {
+		d.fail(m.lines["signature"], "%s is built here: it has no signature to check; --sign-key makes one", m.path)
+	}
+}
+
+func isSelf(s string) error {
+	if s != Self {
+		return errors.New("is not self, the running program")
+	}
+	return nil
 }
 
 func (f *File) declares(base string) error {

@@ -1,0 +1,208 @@
+// Package service makes the image of Quavon's own services: nothing but the static
+// executable and the certificates of public authorities. The same executable gives
+// the same bytes, so the image's digest says which program it is.
+package service
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/quavon/quavon/runner/fault"
+)
+
+const (
+	// Path of the executable in the image.
+	Path = "/quavon"
+	// User runs it: nobody's number, so no passwd is needed.
+	User = "65532:65532"
+	// caFile is where Go programs look first.
+	caFile = "etc/ssl/certs/ca-certificates.crt"
+)
+
+// architectures by machine, those that Quavon runs on.
+var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
+
+// Executable is a static Linux program.
+type Executable struct {
+	Path         string
+	Architecture string
+}
+
+// Open checks that a file is an executable that needs nothing beside it.
+func Open(path string) (*Executable, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, fault.Wrap(err, "can't make an image of "+path, "name an executable for Linux")
+	}
+	defer f.Close()
+	arch := architectures[f.Machine]
+	switch {
+	case arch == "" || f.Class != elf.ELFCLASS64:
+		return nil, fault.New(fmt.Sprintf("%s is for the machine %s", path, f.Machine), "name an executable for amd64 or arm64")
+	case interpreter(f):
+		return nil, fault.New(path+" isn't a static executable", "build it with CGO_ENABLED=0; make does")
+	}
+	return &Executable{path, arch}, nil
+}
+
+// interpreter says whether the program needs a dynamic linker.
+func interpreter(f *elf.File) bool {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return true
+		}
+	}
+	return false
+}
+
+// Config is the digest of the image's config, without making the image.
+func (e *Executable) Config(ctx context.Context) (v1.Hash, error) {
+	l, err := e.layer(ctx, io.Discard)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	img, err := e.image(l)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	return img.ConfigName()
+}
+
+// Image is the service image of an executable. Its layer is written to a new file
+// in dir; done removes it.
+func (e *Executable) Image(ctx context.Context, dir string) (img v1.Image, done func() error, err error) {
+	f, err := os.CreateTemp(dir, "service-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() error { return os.Remove(f.Name()) }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, done())
+		}
+	}()
+	l, err := e.layer(ctx, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, nil, fault.Wrap(err, "can't make an image of "+e.Path, "check that the state directory isn't full")
+	}
+	l.path = f.Name()
+	img, err = e.image(l)
+	return img, done, err
+}
+
+// layer is a plain tar in a file. It isn't compressed, since what a compressor
+// makes of it changes with the compressor.
+type layer struct {
+	path string
+	hash v1.Hash
+	size int64
+}
+
+func (l *layer) Digest() (v1.Hash, error)             { return l.hash, nil }
+func (l *layer) DiffID() (v1.Hash, error)             { return l.hash, nil }
+func (l *layer) Compressed() (io.ReadCloser, error)   { return os.Open(l.path) }
+func (l *layer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
+func (l *layer) MediaType() (types.MediaType, error)  { return types.OCIUncompressedLayer, nil }
+
+func (l *layer) Size() (int64, error) { return l.size, nil }
+
+func (e *Executable) image(layer v1.Layer) (v1.Image, error) {
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err := mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{CreatedBy: "quavon"}})
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", e.Architecture
+	config.Config = v1.Config{
+		Entrypoint: []string{Path}, User: User, WorkingDir: "/",
+		Env: []string{"PATH=/", "SSL_CERT_FILE=/" + caFile},
+	}
+	return mutate.ConfigFile(img, config)
+}
+
+// layer writes the layer: parents before what they hold, all of it root's, at the
+// beginning of time.
+func (e *Executable) layer(ctx context.Context, to io.Writer) (*layer, error) {
+	sum := sha256.New()
+	n := &counter{}
+	if err := e.write(ctx, io.MultiWriter(to, sum, n)); err != nil {
+		return nil, err
+	}
+	return &layer{hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum.Sum(nil))}, size: n.size}, nil
+}
+
+type counter struct{ size int64 }
+
+func (c *counter) Write(p []byte) (int, error) { c.size += int64(len(p)); return len(p), nil }
+
+func (e *Executable) write(ctx context.Context, to io.Writer) error {
+	w := tar.NewWriter(to)
+	ca := certificates()
+	for _, dir := range []string{"etc/", "etc/ssl/", "etc/ssl/certs/"} {
+		if err := w.WriteHeader(header(dir, tar.TypeDir, 0o755, 0)); err != nil {
+			return err
+		}
+	}
+	if err := w.WriteHeader(header(caFile, tar.TypeReg, 0o644, int64(len(ca)))); err != nil {
+		return err
+	}
+	if _, err := w.Write(ca); err != nil {
+		return err
+	}
+	f, err := os.Open(e.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := w.WriteHeader(header(Path[1:], tar.TypeReg, 0o755, info.Size())); err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, f); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return w.Close()
+}
+
+func header(name string, typ byte, mode, size int64) *tar.Header {
+	return &tar.Header{Typeflag: typ, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+}
+
+// certificates are those of Mozilla's authorities that have no conditions, at the
+// version that go.mod pins.
+func certificates() []byte {
+	var b bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes everything
+		}
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,139 @@
+package service_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/x509"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quavon/quavon/imagebuild/service"
+	"github.com/quavon/quavon/runner/image/imagetest"
+)
+
+// program writes the head of a static program for a machine.
+func program(t *testing.T, machine elf.Machine) string {
+	t.Helper()
+	var b bytes.Buffer
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Ehsize: 64, Phentsize: 56, Shentsize: 64}
+	copy(h.Ident[:], []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1})
+	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "quavon")
+	if err := os.WriteFile(out, b.Bytes(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestImage(t *testing.T) {
+	t.Parallel()
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		t.Run(arch, func(t *testing.T) {
+			t.Parallel()
+			path := program(t, machine)
+			first, files := build(t, path)
+			// Elsewhere, later, with another owner and mode.
+			other := filepath.Join(t.TempDir(), "other")
+			raw, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(other, raw, 0o700)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, _ := build(t, other); again != first {
+				t.Errorf("two digests: %s and %s", first, again)
+			}
+			if d := cmp.Diff([]string{"etc/", "etc/ssl/", "etc/ssl/certs/", "etc/ssl/certs/ca-certificates.crt", "quavon"}, files); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// build returns the image's digest and the names in it.
+func build(t *testing.T, path string) (digest string, files []string) {
+	t.Helper()
+	e, err := service.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	img, done, err := e.Image(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil || config.Architecture != e.Architecture || config.Config.User != service.User || !config.Created.IsZero() {
+		t.Errorf("config: %+v, %v", config, err)
+	}
+	id, err := img.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := e.Config(t.Context()); err != nil || said != id {
+		t.Errorf("without making it: %s, %v, want %s", said, err, id)
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	for r := tar.NewReader(plain); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, h.Name)
+		body, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(h.Name, ".crt") && !x509.NewCertPool().AppendCertsFromPEM(body) || strings.Count(string(body), "BEGIN CERT") < 100 && strings.HasSuffix(h.Name, ".crt") {
+			t.Error("there are no certificates")
+		}
+	}
+	if err := done(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	return id.String(), files
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("x"), 100), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := service.Open(text); err == nil {
+		t.Error("a text is no executable")
+	}
+	_, err := os.Stat("/bin/bash")
+	imagetest.Need(t, err == nil, "/bin/bash")
+	if _, err := service.Open("/bin/bash"); err == nil || !strings.Contains(err.Error(), "isn't a static executable") {
+		t.Errorf("a dynamic program: %v", err)
+	}
+	if _, err := service.Open(program(t, elf.EM_RISCV)); err == nil || !strings.Contains(err.Error(), "for the machine EM_RISCV") {
+		t.Errorf("another machine: %v", err)
+	}
+}
