@@ -82,6 +82,10 @@ rootfs-test: all ## compare big, odd and random file systems with the kernel's o
 	QUAVON_HEAVY=1 QUAVON_DEBIAN_TAR="$(wildcard $(CACHE)/images/debian-base.tar)" $(GO) test -count=1 -p 1 -timeout 60m \
 		./imagebuild/rootfs ./imagebuild/ext4 ./runner/image/erofs
 
+.PHONY: images-build
+images-build: all ## build the five shipped images, run their tools in gVisor (as root; SECRETS=dir, KEEP=lock)
+	@GO=$(GO) test/imagebuild/run.sh
+
 .PHONY: generate
 generate: ## generate committed code anew, with pinned generators
 	$(GO) generate ./...
