@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
-	"github.com/quavon/quavon/runner/image/lock"
-	"github.com/quavon/quavon/runner/image/signature"
 )
 
 type imagesLsOptions struct {
@@ -98,65 +95,6 @@ func newImagesInspect(p *program) *cobra.Command {
 			return p.writeJSON(r)
 		},
 	}
-}
-
-type imagesVerifyOptions struct {
-	*program
-	Names []string
-	Deep  bool
-}
-
-func newImagesVerify(p *program) *cobra.Command {
-	o := &imagesVerifyOptions{program: p}
-	cmd := &cobra.Command{
-		Use:   "verify [IMAGE...]",
-		Short: "Check that images are what they were when they were imported",
-		Long: `Check images, all of them without an argument. A root file that was not touched since
-it was last checked is taken as unchanged; with --deep all of it is read. Signatures
-that the lock names are checked again, without any network.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Names = args
-			return verifyImages(cmd.Context(), o)
-		},
-	}
-	cmd.Flags().BoolVar(&o.Deep, "deep", false, "compare the whole content, not only times and sizes")
-	return cmd
-}
-
-func verifyImages(ctx context.Context, o *imagesVerifyOptions) error {
-	s, err := openImages()
-	if err != nil {
-		return err
-	}
-	if _, err := o.require(s); err != nil {
-		return err
-	}
-	records, err := o.named(s, o.Names)
-	if err != nil {
-		return err
-	}
-	bad := 0
-	for _, r := range records {
-		if err := s.Verify(ctx, r, o.Deep); err != nil {
-			o.report(err)
-			bad++
-			continue
-		}
-		o.note("ok: %s%s", called(r), signers(s.Signatures(r)))
-	}
-	if bad > 0 {
-		return &exitError{Code: exitFail}
-	}
-	return nil
-}
-
-// signers says who signed an image, as the lock wants it.
-func signers(all []*lock.Signature) string {
-	text := ""
-	for _, s := range all {
-		text += ", signed by " + signature.Met{Key: s.Key, Issuer: s.Issuer, Identity: s.Identity}.String()
-	}
-	return text
 }
 
 // called is what people call an image.
