@@ -168,7 +168,7 @@ func (b *Backend) Policies() sandbox.Policies {
 		sandbox.PolicyRootImage:  sandbox.Enforced,
 		sandbox.PolicyMounts:     sandbox.Enforced,
 		sandbox.PolicyTTY:        sandbox.Enforced,
-		sandbox.PolicyRegistries: "this version has no egress proxy",
+		sandbox.PolicyRegistries: sandbox.Enforced, // no network at all; the way out is the agent's
 	}
 }
 
