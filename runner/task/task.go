@@ -112,7 +112,9 @@ func local(p string) bool {
 		p != ".." && !strings.HasPrefix(p, "../")
 }
 
-func reject(what, hint string) error { return fault.New(what, hint).WithCode(string(job.ReasonRejected)) }
+func reject(what, hint string) error {
+	return fault.New(what, hint).WithCode(string(job.ReasonRejected))
+}
 
 // Encode is the task's payload.
 func (t Task) Encode() ([]byte, error) { return json.Marshal(t) }

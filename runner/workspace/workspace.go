@@ -122,6 +122,11 @@ func summary(list []Skip) string {
 	return b.String()
 }
 
+// Leave drops a path from the changes, with all below it.
+func (d *Diff) Leave(path string) {
+	d.Entries = slices.DeleteFunc(d.Entries, func(e Entry) bool { return e.Path == path || strings.HasPrefix(e.Path, path+"/") })
+}
+
 // errNoContent is a mistake of the caller, not of the job.
 var errNoContent = errors.New("changes were taken without content")
 

@@ -1,0 +1,105 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quavon/quavon/runner/queue"
+)
+
+// How often things happen.
+const (
+	publishEvery = queue.HealthTTL / 3
+	// probeEvery is how often the sandboxes are tested again though nothing changed.
+	probeEvery = 6 * time.Hour
+	// probeTimeout bounds a test.
+	probeTimeout = 5 * time.Minute
+)
+
+// watch keeps the health record true and tests the sandboxes, until ctx ends.
+func (s *Service) watch(ctx context.Context) {
+	var tests sync.WaitGroup
+	defer tests.Wait()
+	testing := make(chan struct{}, 1)
+	for ctx.Err() == nil {
+		s.look(ctx)
+		if s.gate.stale(time.Now()) {
+			select {
+			case testing <- struct{}{}:
+				tests.Go(func() { s.probe(ctx); <-testing })
+			default: // one is under way
+			}
+		}
+		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("publishing the health record failed", "error", err)
+		}
+		s.wait(ctx)
+	}
+}
+
+// look sees what this host is and offers now.
+func (s *Service) look(ctx context.Context) {
+	err := s.gate.look(ctx, s)
+	if err == nil {
+		err = s.worker.Offer(s.gate.classes()...)
+	}
+	if err != nil {
+		s.Log.Warn("looking at this host failed", "error", err)
+		s.gate.suspect("looking at this host failed: " + err.Error())
+	}
+}
+
+// wait is until the next round: sooner when the state changes.
+func (s *Service) wait(ctx context.Context) {
+	select {
+	case <-time.After(publishEvery):
+	case <-s.gate.change():
+	case <-ctx.Done():
+	}
+}
+
+// probe tests the sandboxes and opens or closes the gate.
+func (s *Service) probe(ctx context.Context) {
+	pause(ctx, s.gate.penance())
+	tested := s.gate.identity()
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errSlow)
+	defer cancel()
+	smoke, err := s.Probe(ctx)
+	if ctx.Err() != nil && err == nil {
+		err = context.Cause(ctx)
+	}
+	s.gate.judge(smoke, tested, err)
+	h := s.gate.record()
+	s.Log.Info("the sandboxes were tested", "state", h.State, "why", h.Why, "failed", smoke.Failed, "error", err)
+}
+
+var errSlow = errors.New("it took too long")
+
+func (s *Service) publish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, publishEvery, errSlow)
+	defer cancel()
+	h := s.gate.record()
+	h.Version, h.Backend = s.Version, s.Backend.Name()
+	h.Classes, h.Started = s.gate.classes(), s.started
+	h.Slots, h.Busy = s.Slots, int(s.busy.Load())
+	h.Policies = map[string]string{}
+	for p, why := range s.Backend.Policies() {
+		h.Policies[string(p)] = why
+	}
+	return s.worker.PublishHealth(ctx, h)
+}
+
+// Alive says whether the service still turns: that its state can be looked at. Valkey
+// being away is no reason to kill the jobs.
+func (s *Service) Alive() bool {
+	looked := make(chan struct{})
+	go func() { s.gate.record(); close(looked) }()
+	select {
+	case <-looked:
+		return true
+	case <-time.After(10 * time.Second):
+		return false
+	}
+}

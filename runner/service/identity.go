@@ -1,0 +1,105 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/queue"
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// Subject names what of a host is tested.
+type Subject struct {
+	Backend sandbox.Backend
+	// Guest is the agent's binary, Lock the lock of images; "" has none.
+	Guest, Lock string
+	Bounds      Bounds
+}
+
+// Identify says what is here now.
+func (s Subject) Identify(ctx context.Context) (Identity, error) {
+	id := Identity{Host: hostID()}
+	if b := sandbox.AsIdentified(s.Backend); b != nil {
+		r, err := b.Runtime(ctx)
+		if err != nil {
+			return id, err
+		}
+		id.Runtime = r
+	}
+	lock, err1 := fileDigest(s.Lock)
+	policy, err2 := s.policy()
+	boot, err3 := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return id, fault.Wrap(err, "look at this host", "make the file readable for the runner")
+	}
+	id.Evidence = queue.Evidence{
+		BootID: strings.TrimSpace(string(boot)), Kernel: kernel(),
+		RuntimeDigest: id.Runtime.Digest, RuntimeArgs: id.Runtime.Args, LockDigest: lock, PolicyDigest: policy,
+	}
+	return id, nil
+}
+
+// policy is a digest over what the sandboxes are to enforce, and the agent that does
+// its part of it.
+func (s Subject) policy() (string, error) {
+	guest, err := fileDigest(s.Guest)
+	if err != nil {
+		return "", err
+	}
+	doc, err := json.Marshal(struct {
+		Backend  string
+		Policies sandbox.Policies
+		Bounds   Bounds
+		Guest    string
+	}{s.Backend.Name(), s.Backend.Policies(), s.Bounds, guest})
+	sum := sha256.Sum256(doc)
+	return "sha256:" + hex.EncodeToString(sum[:]), err
+}
+
+// fileDigest is a file's digest, "" when there is none.
+func fileDigest(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Version[:])
+}
+
+// hostID names the machine without giving away its machine-id, which is meant to
+// stay on it.
+func hostID() string {
+	id, _ := os.ReadFile("/etc/machine-id")
+	name, _ := os.Hostname()
+	sum := sha256.Sum256([]byte("quavon-sandbox host\n" + cmp.Or(strings.TrimSpace(string(id)), name)))
+	return hex.EncodeToString(sum[:8])
+}
