@@ -29,6 +29,8 @@ type runOptions struct {
 	CacheMode string
 	ReadOnly  []string
 	Env       []string
+	Net       []string
+	NetCIDR   []string
 	TTY       bool
 	JSON      string
 	Backend   string
@@ -51,8 +53,9 @@ const runLong = `Run a command in a throwaway sandbox, with this host's own tool
 The command sees /usr and a part of /etc, read-only, and the current directory at
 /workspace. It may change everything there: the changes stay in the sandbox and are
 gone afterwards, unless --write, --patch or --collect hands them back. There is no
-network. It runs as an unprivileged user, with nothing of your home directory, your
-environment or your credentials, unless you pass it.
+network, only a way out to the hosts that --net names. It runs as an unprivileged
+user, with nothing of your home directory, your environment or your credentials,
+unless you pass it.
 
 With --image it sees the image's files instead, all of them writable as far as its
 user may, and runs as the user and in the environment that the image's config names.
@@ -66,6 +69,7 @@ const runExample = `  quavon run -- npm test
   quavon run --patch fix.diff -- ./codemod.sh
   quavon run --collect 'reports/**/*.xml' --out results -- make test
   quavon run --image node22 -- npm test
+  quavon run --net registry.example --write -- npm ci
   quavon run -t -- bash`
 
 func newRun(p *program, run func(context.Context, *runOptions) error) *cobra.Command {
@@ -101,6 +105,8 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.CacheMode, "cache-mode", "keep", "keep what a successful job changed in its caches, or ro to drop it")
 	f.StringArrayVar(&o.ReadOnly, "ro", nil, "DIR[:PATH] to show read-only, such as tools outside of /usr (repeatable)")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "KEY=VALUE for the job, or KEY to pass yours on (repeatable)")
+	f.StringSliceVar(&o.Net, "net", nil, "HOST[,HOST...] to let the job reach: by TLS, or as http://HOST[/PATH] or tcp://HOST:PORT; *.HOST for all below it")
+	f.StringSliceVar(&o.NetCIDR, "net-private", nil, "private network (CIDR) that names of --net may lead to")
 	o.limitFlags(f)
 	f.BoolVarP(&o.TTY, "tty", "t", false, "give the job a terminal")
 	f.StringVar(&o.JSON, "json", "", "write the result as JSON to stdout, and the job's output to stderr; or =FILE")
@@ -134,6 +140,8 @@ func (o *runOptions) check() error {
 		return fault.New("--out without --collect", "say which files: --collect 'PATTERN'")
 	case noWorkspace && (o.Write || o.Patch != "" || len(o.Collect) > 0):
 		return fault.New("--workspace none leaves nothing to write, patch or collect", "leave one of the flags out")
+	case len(o.NetCIDR) > 0 && len(o.Net) == 0:
+		return fault.New("--net-private without --net", "name the hosts that may be there: --net HOST")
 	case o.Patch == "-" && o.JSON == "-":
 		return fault.New("--patch - and --json both want stdout", "give one of them a file")
 	case o.CacheMode != "keep" && o.CacheMode != "ro":

@@ -44,6 +44,9 @@ func (o *runOptions) runAndDeliver(ctx context.Context) (job.Result, error) {
 	if err := o.findImage(ctx, r); err != nil {
 		return failed(none, err), err
 	}
+	if r.Door, err = o.door(); err != nil {
+		return failed(none, err), err
+	}
 	spec, err := o.spec(r.Backend.Policies())
 	if err != nil {
 		return failed(none, err), err

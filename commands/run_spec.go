@@ -62,6 +62,9 @@ func (o *runOptions) spec(have sandbox.Policies) (job.Spec, error) {
 		return job.Spec{}, err
 	}
 	s.Steps = []job.Step{{Argv: argv, Env: o.environ(s.Mounts), TTY: o.TTY, Network: job.NetworkNone}}
+	if len(o.Net) > 0 {
+		s.Allow, s.Steps[0].Network = o.Net, job.NetworkRegistries
+	}
 	return s, nil
 }
 

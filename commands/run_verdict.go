@@ -21,6 +21,7 @@ func (o *runOptions) verdict(ctx context.Context, res job.Result) error {
 	case limits != "" && res.Exit != 0:
 		o.say("the job reached "+limits+", which may be why it failed", o.hintFor(job.Reason(res.LimitsHit[0])))
 	}
+	o.sayRefused(res)
 	if code := exitCodeFor(ctx, res); code != exitOK {
 		return &exitError{Code: code}
 	}

@@ -19,6 +19,9 @@ func (j *run) prepare(ctx context.Context) (err error) {
 	if err := sandbox.Admit(j.runner.Backend, j.spec); err != nil {
 		return err
 	}
+	if err := j.checkDoor(); err != nil {
+		return err
+	}
 	if j.detached != nil && j.spec.Root.Kind == job.RootImage {
 		j.root, err = openDetached(ctx, j.detached, j.spec.Root)
 		return err

@@ -30,6 +30,8 @@ type Runner struct {
 	Images *image.Store
 	// Spool is the directory that changes with content wait in.
 	Spool string
+	// Door lets steps with a network out; nil lets nobody out.
+	Door Door
 	// Grace is between SIGTERM and SIGKILL when a job is ended; zero is DefaultGrace.
 	Grace time.Duration
 	// Log gets what is worth knowing but fails nothing; nil discards it.

@@ -1,6 +1,10 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Result is what became of a job. Its JSON form is the output of `quavon run
 // --json` and, signed, what a runner hands back.
@@ -23,6 +27,8 @@ type Result struct {
 	// Output counts what was delivered and what was cut.
 	Output  OutputCount `json:"output"`
 	Sandbox SandboxInfo `json:"sandbox"`
+	// Egress is what the steps with a network reached, nil when there were none.
+	Egress *Egress `json:"egress,omitempty"`
 	// Changes lists what the job changed in the workspace, sorted by path.
 	Changes []Change `json:"changes,omitempty"`
 }
@@ -55,6 +61,54 @@ type Usage struct {
 type OutputCount struct {
 	Delivered int64 `json:"delivered_bytes"`
 	Truncated bool  `json:"truncated"`
+}
+
+// Egress counts what steps with a network reached and what was refused them.
+type Egress struct {
+	Connections int64 `json:"connections"`
+	Sent        int64 `json:"sent_bytes"`
+	Received    int64 `json:"received_bytes"`
+	Refused     int64 `json:"refused"`
+	// Refusals tells them apart, at most 64 kinds, the most frequent first.
+	Refusals []Refusal `json:"refusals,omitempty"`
+}
+
+// Refusal is one kind of refused connections.
+type Refusal struct {
+	// Host and Port are what was asked for, "" and 0 where that can't be read.
+	Host string `json:"host,omitempty"`
+	Port uint16 `json:"port,omitempty"`
+	// Reason is stable; docs/egress.md explains each.
+	Reason string `json:"reason"`
+	Count  int64  `json:"count"`
+}
+
+// Add counts another step's.
+func (e *Egress) Add(o Egress) {
+	e.Connections += o.Connections
+	e.Sent += o.Sent
+	e.Received += o.Received
+	e.Refused += o.Refused
+	for _, r := range o.Refusals {
+		e.add(r)
+	}
+	slices.SortStableFunc(e.Refusals, func(a, b Refusal) int { return cmp.Compare(b.Count, a.Count) })
+}
+
+// maxRefusals bounds the kinds of refusals: their names are the job's choice.
+const maxRefusals = 64
+
+func (e *Egress) add(r Refusal) {
+	for i := range e.Refusals {
+		have := &e.Refusals[i]
+		if have.Host == r.Host && have.Port == r.Port && have.Reason == r.Reason {
+			have.Count += r.Count
+			return
+		}
+	}
+	if len(e.Refusals) < maxRefusals {
+		e.Refusals = append(e.Refusals, r)
+	}
 }
 
 // SandboxInfo says what ran the job and under which limits, as read back from

@@ -14,6 +14,9 @@ type Spec struct {
 	Mounts []Mount `json:"mounts,omitempty"`
 	// Steps run one after the other in the same sandbox; at least one.
 	Steps []Step `json:"steps"`
+	// Allow lists what the steps with a network may reach, at most: rules as
+	// runner/egress/policy reads them. What the operator allows counts besides.
+	Allow []string `json:"allow,omitempty"`
 	// Limits bound the whole job.
 	Limits Limits `json:"limits"`
 	// Collect lists glob patterns of files to hand back, relative to the
@@ -88,9 +91,11 @@ type Step struct {
 	Dir string `json:"dir,omitempty"`
 	TTY bool   `json:"tty,omitempty"`
 	// Timeout bounds this step; zero leaves only the job's wall clock.
-	Timeout           time.Duration `json:"timeout_ns,omitempty"`
-	Network           Network       `json:"network,omitempty"`
-	ContinueOnFailure bool          `json:"continue_on_failure,omitempty"`
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	// Network may be open for the first steps only: nothing that a step without one
+	// has started may find the door.
+	Network           Network `json:"network,omitempty"`
+	ContinueOnFailure bool    `json:"continue_on_failure,omitempty"`
 }
 
 // Limits bound a job. Zero means "no limit asked for".

@@ -79,6 +79,31 @@ func (s Spec) validateSteps() error {
 			return err
 		}
 	}
+	return s.validateNetwork()
+}
+
+// Bounds of the list of hosts.
+const (
+	maxAllow     = 1024
+	maxAllowRule = 4096
+)
+
+// validateNetwork checks the order of the steps and the size of the list; what its
+// rules mean is the door's business.
+func (s Spec) validateNetwork() error {
+	for i, st := range s.Steps {
+		if i > 0 && st.Network == NetworkRegistries && s.Steps[i-1].Network != NetworkRegistries {
+			return reject(fmt.Sprintf("steps[%d].network", i), "is open behind a step without one", "put the steps with a network first")
+		}
+	}
+	if len(s.Allow) > maxAllow {
+		return reject("allow", fmt.Sprintf("has more than %d rules", maxAllow), "use wildcards, such as *.registry.example")
+	}
+	for i, rule := range s.Allow {
+		if rule == "" || len(rule) > maxAllowRule || strings.ContainsRune(rule, 0) {
+			return reject(fmt.Sprintf("allow[%d]", i), "is empty, too long or has a NUL byte", "write a host's name")
+		}
+	}
 	return nil
 }
 

@@ -93,7 +93,7 @@ func (b *Backend) Policies() sandbox.Policies {
 		sandbox.PolicyRootImage:  sandbox.Enforced,
 		sandbox.PolicyMounts:     sandbox.Enforced,
 		sandbox.PolicyTTY:        sandbox.Enforced,
-		sandbox.PolicyRegistries: "this version has no egress proxy",
+		sandbox.PolicyRegistries: sandbox.Enforced, // no network at all; the way out is the agent's
 	}
 	if !b.rootless {
 		p[sandbox.PolicyMemory] = b.cgroups.Missing(cgroup.Memory)

@@ -1,0 +1,105 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
+)
+
+// Door lets steps with a network out. The runner knows no proxy: a connection of
+// the job's comes over the agent's channel and is handed on.
+type Door interface {
+	// Check refuses a list of rules that it can't keep to, or that allows nothing.
+	Check(allow []string) error
+	// Open lets one step of a job out, to what allow says, until the passage is closed.
+	Open(ctx context.Context, id string, step int, allow []string) (Passage, error)
+}
+
+// Passage is the way out of one step.
+type Passage interface {
+	// Carry takes a connection to its end.
+	Carry(conn *agent.Conn)
+	// Close ends it, with every connection there is, and tells what happened.
+	Close() job.Egress
+}
+
+// hasNetwork says whether a step has a network.
+func hasNetwork(st job.Step) bool { return st.Network == job.NetworkRegistries }
+
+// checkDoor refuses a job that needs a door when there is none for it.
+func (j *run) checkDoor() error {
+	if !hasNetwork(j.spec.Steps[0]) {
+		return nil
+	}
+	if j.runner.Door == nil {
+		return fault.New("there is no way out for steps with a network", "name the hosts that they may reach: quavon run --net HOST").
+			WithCode(string(job.ReasonPolicyUnsupported))
+	}
+	err := j.runner.Door.Check(j.spec.Allow)
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{
+		What: "the job's list of hosts", Err: err, Hint: fault.Hint(err),
+		Code: cmp.Or(fault.Code(err), string(job.ReasonRejected)),
+	}
+}
+
+// outside runs a step with the door open if it has a network. When it ends, so does
+// everything that could still hold a connection.
+func (j *run) outside(ctx context.Context, i int, step func() (bool, error)) (goOn bool, err error) {
+	if !hasNetwork(j.spec.Steps[i]) {
+		return step()
+	}
+	passage, err := j.runner.Door.Open(ctx, j.spec.ID, i, j.spec.Allow)
+	if err != nil {
+		return false, fault.Wrap(err, "can't open the door for a step with a network", fault.Hint(err)).
+			WithCode(cmp.Or(fault.Code(err), string(job.ReasonSandboxUnavailable)))
+	}
+	defer func() {
+		if j.result.Egress == nil {
+			j.result.Egress = &job.Egress{}
+		}
+		j.result.Egress.Add(passage.Close())
+	}()
+	if err := j.client.OpenDoor(ctx, passage.Carry); err != nil {
+		return false, j.interrupted(ctx, err)
+	}
+	goOn, err = step()
+	passage.Close()
+	if closeErr := j.closeDoor(ctx); err == nil && closeErr != nil {
+		return false, j.interrupted(ctx, closeErr)
+	}
+	return goOn, err
+}
+
+// closeDoor ends the listening and what the step has left running. An agent that is
+// lost, or a job that was given up, has no door any more.
+func (j *run) closeDoor(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err := j.client.CloseDoor(ctx); err != nil {
+		return err
+	}
+	return j.killAll(ctx)
+}
+
+// doorEnv tells the usual tools where the door is. Most read the variables in small
+// letters, some only the large ones; Node asks for a switch besides.
+func doorEnv(st job.Step) []string {
+	if !hasNetwork(st) {
+		return nil
+	}
+	const proxy, local = "http://" + sandbox.Door, "localhost,127.0.0.1,::1"
+	env := []string{"NODE_USE_ENV_PROXY=1"}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		env = append(env, fmt.Sprintf("%s=%s", name, proxy))
+	}
+	return append(env, "NO_PROXY="+local, "no_proxy="+local)
+}

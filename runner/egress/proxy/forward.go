@@ -1,0 +1,177 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// forward sends one plain request on, over a connection that nobody else uses, and
+// brings the response back. Both ends close afterwards.
+func (c *client) forward(r *request) {
+	up, ok := c.dial()
+	if !ok {
+		return
+	}
+	defer up.Close()
+	if _, err := c.meter(up, &c.sent).Write(r.onward()); err != nil {
+		return
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		if err := copyBody(c.meter(up, &c.sent), r.head, &c.in); err != nil {
+			c.refuseBody(up, err)
+		}
+	}()
+	defer func() { <-sent }()
+	if err := c.respond(up, r); err != nil {
+		c.conn.Close()
+	}
+	up.Close()
+	// The client may still be sending what the server didn't want.
+	linger(c.conn)
+}
+
+// refuseBody ends a request whose body can't be told from what follows it. Any other
+// failure only ends the sending: the server may have answered already.
+func (c *client) refuseBody(up Conn, err error) {
+	var malformed *badMessage
+	if !errors.As(err, &malformed) {
+		_ = up.CloseWrite() // it may have left
+		return
+	}
+	c.count(ReasonRequest)
+	up.Close()
+	c.conn.Close()
+}
+
+// upgrade is the protocol that a message without a body changes to, "" for none.
+func (h *head) upgrade() string {
+	if h.chunked() || h.length() > 0 {
+		return ""
+	}
+	if u := h.all("upgrade"); len(u) == 1 && slices.Contains(h.tokens("connection"), "upgrade") {
+		return u[0]
+	}
+	return ""
+}
+
+// onward is the request's head as the server gets it.
+func (r *request) onward() []byte {
+	var b bytes.Buffer
+	host := string(r.target.Name)
+	if r.target.Port != 80 {
+		host += ":" + strconv.Itoa(int(r.target.Port))
+	}
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.method, r.path, host)
+	r.endToEnd(&b)
+	r.framing(&b)
+	writeConnection(&b, r.upgrade())
+	return b.Bytes()
+}
+
+func writeConnection(b *bytes.Buffer, upgrade string) {
+	if upgrade != "" {
+		fmt.Fprintf(b, "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n", upgrade)
+		return
+	}
+	b.WriteString("Connection: close\r\n\r\n")
+}
+
+// respond brings the response back: interim ones, then the final one with its body,
+// or what follows a change of protocol.
+func (c *client) respond(up Conn, r *request) error {
+	in := &input{r: up}
+	down := c.meter(c.conn, &c.received)
+	for {
+		h, err := in.head()
+		if err != nil {
+			return c.badResponse(err)
+		}
+		status, err := parseStatus(h.line)
+		if err != nil {
+			return c.badResponse(err)
+		}
+		upgrade := ""
+		if status == 101 {
+			if upgrade = h.upgrade(); upgrade == "" || r.upgrade() == "" {
+				return c.badResponse(bad("a change of protocol that nobody asked for"))
+			}
+		}
+		if _, err := down.Write(responseHead(h, status, upgrade)); err != nil {
+			return err
+		}
+		switch {
+		case status == 101:
+			return c.upgraded(up, in)
+		case status >= 200:
+			return c.responseBody(up, in, h, status, r.method)
+		}
+	}
+}
+
+// responseBody moves the body, at most what its length says.
+func (c *client) responseBody(up Conn, in *input, h *head, status int, method string) error {
+	if method == "HEAD" || status == 204 || status == 304 {
+		return nil
+	}
+	down := c.meter(c.conn, &c.received)
+	if n := h.length(); n >= 0 {
+		_, err := io.CopyN(down, in, n)
+		return err
+	}
+	if err := c.flush(c.conn, in, &c.received); err != nil {
+		return err
+	}
+	return c.move(c.conn, up, &c.received)
+}
+
+// upgraded is a tunnel from now on.
+func (c *client) upgraded(up Conn, in *input) error {
+	if err := c.flush(c.conn, in, &c.received); err != nil {
+		return err
+	}
+	c.relay(up)
+	return nil
+}
+
+// badResponse tells the client that the server can't be understood.
+func (c *client) badResponse(err error) error {
+	_ = c.reply.failed(c.conn, c.target) // the client may have left
+	return err
+}
+
+func parseStatus(line string) (int, error) {
+	parts := strings.SplitN(line, " ", 3)
+	if len(parts) < 2 || parts[0] != "HTTP/1.1" && parts[0] != "HTTP/1.0" || len(parts[1]) != 3 {
+		return 0, bad("the status line isn't one")
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil || n < 100 {
+		return 0, bad("the status isn't a number")
+	}
+	return n, nil
+}
+
+// responseHead is a response's head as the client gets it.
+func responseHead(h *head, status int, upgrade string) []byte {
+	var b bytes.Buffer
+	_, phrase, _ := strings.Cut(h.line, " ")
+	b.WriteString("HTTP/1.1 " + phrase + "\r\n")
+	h.endToEnd(&b)
+	switch {
+	case status >= 200:
+		h.framing(&b)
+		writeConnection(&b, "")
+	case status == 101:
+		writeConnection(&b, upgrade)
+	default:
+		b.WriteString("\r\n")
+	}
+	return b.Bytes()
+}

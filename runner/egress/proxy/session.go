@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/job"
+)
+
+// Grant is what one step of a job may do.
+type Grant struct {
+	// Job and Step name the step in the log.
+	Job  string
+	Step int
+	// Policy is the job's own; the operator's counts besides.
+	Policy policy.Policy
+}
+
+// Session is the open door of one step. Its methods are safe for concurrent use.
+type Session struct {
+	proxy *Proxy
+	grant Grant
+	log   *slog.Logger
+	// ctx ends with the session.
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	open  atomic.Int64
+	moved atomic.Int64
+	tally tally
+
+	mu    sync.Mutex
+	ended bool
+	conns sync.WaitGroup
+}
+
+// errEnded is what cuts the connections of a step that is over.
+var errEnded = errors.New("the step has ended")
+
+// Open starts a session. It lasts until Close or the end of ctx.
+func (p *Proxy) Open(ctx context.Context, g Grant) *Session {
+	s := &Session{proxy: p, grant: g, log: p.cfg.Log.With("job", g.Job, "step", g.Step)}
+	s.ctx, s.end = context.WithCancelCause(ctx)
+	return s
+}
+
+// Close cuts what is open and returns what happened.
+func (s *Session) Close() job.Egress {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.end(errEnded)
+	s.conns.Wait()
+	return s.Tally()
+}
+
+// Tally is what has happened so far.
+func (s *Session) Tally() job.Egress { return s.tally.snapshot() }
+
+// enter notes one more connection, unless the session has ended.
+func (s *Session) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.conns.Add(1)
+	}
+	return !s.ended
+}
+
+// Serve takes one connection to its end and closes it.
+func (s *Session) Serve(conn Conn) {
+	defer conn.Close()
+	if !s.enter() {
+		return
+	}
+	defer s.conns.Done()
+	c := newClient(s, conn)
+	defer c.finish()
+	limits := s.proxy.cfg.Limits
+	defer s.open.Add(-1)
+	switch {
+	case s.open.Add(1) > int64(limits.Conns):
+		c.refuse(ReasonConns, fmt.Errorf("more than %d connections at once", limits.Conns))
+	case s.moved.Load() > limits.Bytes:
+		c.refuse(ReasonBytes, errBytes)
+	default:
+		c.serve()
+	}
+}
+
+// decide finds the rule that allows a request, on both lists.
+func (s *Session) decide(q policy.Request) (*policy.Rule, policy.Reason) {
+	return policy.Both{A: s.proxy.cfg.Operator, B: s.grant.Policy}.Decide(q)
+}
