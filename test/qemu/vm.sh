@@ -2,33 +2,21 @@
 # Runs a command as root in an emulated machine with Debian's own kernel and pure
 # cgroup v2, which this kind of build machine doesn't have. No KVM, no network.
 #
-#   vm.sh [-t SECONDS] FILE… -- COMMAND…
+#   vm.sh [-t SECONDS] [-d DATE] FILE… -- COMMAND…
 #
 # The files are in /t, the working directory; /usr/bin has busybox; /var/lib is ext4.
+# The machine's clock starts at the date, such as 2031-02-03T04:05:06.
 # The exit code is the command's; 3 when the machine did not get that far.
 set -euo pipefail
 
-cache=${QUAVON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quavon}/qemu
-limit=600
+. "$(dirname "$0")/kernel.sh"
+limit=600 day=
 if [[ ${1:-} == -t ]]; then limit=$2; shift 2; fi
+if [[ ${1:-} == -d ]]; then day=$2; shift 2; fi
 files=()
 while [[ $# -gt 0 && $1 != -- ]]; do files+=("$1"); shift; done
-[[ $# -ge 2 ]] || { sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+[[ $# -ge 2 ]] || { sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 shift
-
-# fetch_kernel unpacks Debian's cloud kernel of the host's suite and prints its root.
-fetch_kernel() {
-  mkdir -p "$cache"
-  local package
-  package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-  if [[ ! -d $cache/$package ]]; then
-    local work; work=$(mktemp -d "$cache/new.XXXXXX")
-    (cd "$work" && apt-get -q download -o APT::Sandbox::User=root "$package" >&2 && dpkg -x ./*.deb root)
-    mv "$work/root" "$cache/$package"
-    rm -rf "$work"
-  fi
-  echo "$cache/$package"
-}
 
 kernel=$(fetch_kernel)
 tree=$(mktemp -d)
@@ -40,7 +28,7 @@ cp "$(command -v busybox)" "$tree/usr/bin/busybox"
 for applet in $("$tree/usr/bin/busybox" --list); do
   [[ -e $tree/usr/bin/$applet ]] || ln -s busybox "$tree/usr/bin/$applet"
 done
-for tool in mkfs.ext4; do
+for tool in mkfs.ext4 e2fsck resize2fs; do
   cp "$(command -v $tool || echo /sbin/$tool)" "$tree/usr/sbin/$tool"
   ldd "$tree/usr/sbin/$tool" | grep -o '/[^ )]*' | while read -r lib; do
     mkdir -p "$tree/usr/$(dirname "${lib#/}" | sed 's#^usr/##')"
@@ -81,7 +69,7 @@ chmod 755 "$tree/init"
 (cd "$tree" && find . -print0 | cpio --null --quiet -o -H newc) >"$tree.cpio"
 
 # The command's output is all that reaches our stdout.
-timeout --foreground "$limit" qemu-system-x86_64 -M pc,accel=tcg -cpu max -smp 2 -m 5G -nographic -no-reboot \
+timeout --foreground "$limit" qemu-system-x86_64 -M pc,accel=tcg -cpu max -smp 2 -m 5G ${day:+-rtc base=$day} -nographic -no-reboot \
   -nodefaults -serial stdio -kernel "$kernel"/boot/vmlinuz-* -initrd "$tree.cpio" \
   -append 'console=ttyS0 quiet panic=-1 rdinit=/init' </dev/null | tr -d '\r' | tee "$tree.log" |
   sed -un '/^machine: start$/,/^machine: exit /{/^machine: /!p}' || true
