@@ -147,7 +147,7 @@ func checkDeep(ctx context.Context, r *Record, f *os.File) error {
 
 // Verify checks one image, deep by reading all of its root.
 func (s *Store) Verify(ctx context.Context, r *Record, deep bool) error {
-	if err := s.signed(ctx, r); err != nil {
+	if err := errors.Join(s.signed(ctx, r), s.basesSigned(ctx, r)); err != nil {
 		return err
 	}
 	f, err := s.openRoot(r)

@@ -48,7 +48,9 @@ func (s *Store) Bundle(digest string) (*signature.Bundle, error) {
 func (s *Store) Signatures(r *Record) []*lock.Signature {
 	var all []*lock.Signature
 	for _, p := range s.locked(r) {
-		all = append(all, p.Signature)
+		if p.Signature != nil {
+			all = append(all, p.Signature)
+		}
 	}
 	return all
 }
@@ -56,6 +58,9 @@ func (s *Store) Signatures(r *Record) []*lock.Signature {
 // signed checks all signatures that the lock wants of an image.
 func (s *Store) signed(ctx context.Context, r *Record) error {
 	for img, p := range s.locked(r) {
+		if p.Signature == nil {
+			continue
+		}
 		if err := s.checkSigned(ctx, r, img, p); err != nil {
 			return fault.Wrap(err, "the image "+img.Name+" is not signed as the lock says",
 				"run `quavon images pull`, or `quavon build images` to look for its signature").
@@ -65,7 +70,28 @@ func (s *Store) signed(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// locked are the lock's entries that want a signature and are this image.
+// basesSigned checks the signatures that bases of an image had to have.
+func (s *Store) basesSigned(ctx context.Context, r *Record) error {
+	for img, p := range s.locked(r) {
+		for _, base := range p.BaseSignatures {
+			if err := s.checkBase(ctx, base); err != nil {
+				return fault.Wrap(err, "the base "+base.Base+" of "+img.Name+" is not signed as the lock says",
+					"restore "+signature.Dir+" beside the lock, or run `quavon build images`").WithCode(string(job.ReasonRejected))
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkBase(ctx context.Context, base lock.BaseSignature) error {
+	b, err := s.bundleOf(&base.Signature)
+	if err != nil {
+		return err
+	}
+	return b.Check(ctx, wanted(&base.Signature, base.Base))
+}
+
+// locked are the lock's entries that are this image.
 func (s *Store) locked(r *Record) iter.Seq2[*lock.Image, *lock.Platform] {
 	return func(yield func(*lock.Image, *lock.Platform) bool) {
 		if s.required == nil {
@@ -74,8 +100,7 @@ func (s *Store) locked(r *Record) iter.Seq2[*lock.Image, *lock.Platform] {
 		for i := range s.required.Images {
 			img := &s.required.Images[i]
 			for j := range img.Platforms {
-				p := &img.Platforms[j]
-				if p.Signature != nil && p.Config == r.Config.String() && !yield(img, p) {
+				if p := &img.Platforms[j]; p.Config == r.Config.String() && !yield(img, p) {
 					return
 				}
 			}
@@ -84,14 +109,11 @@ func (s *Store) locked(r *Record) iter.Seq2[*lock.Image, *lock.Platform] {
 }
 
 func (s *Store) checkSigned(ctx context.Context, r *Record, img *lock.Image, p *lock.Platform) error {
-	b, err := s.Bundle(p.Signature.Bundle)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("its signature isn't here")
-	}
+	b, err := s.bundleOf(p.Signature)
 	if err != nil {
 		return err
 	}
-	if err := b.Check(ctx, Wanted(img, p)); err != nil {
+	if err := b.Check(ctx, wanted(p.Signature, img.Index, p.Manifest, p.Config)); err != nil {
 		return err
 	}
 	if !r.has(b.Digest.String()) {
@@ -135,14 +157,23 @@ func (s *Store) sweepBundles(c *Collected) error {
 	return nil
 }
 
-// Wanted is what the lock says of an image's signature.
-func Wanted(img *lock.Image, p *lock.Platform) signature.Wanted {
-	w := signature.Wanted{
-		Met:         signature.Met{Key: p.Signature.Key, Issuer: p.Signature.Issuer, Identity: p.Signature.Identity},
-		TrustedRoot: p.Signature.TrustedRoot,
+func (s *Store) bundleOf(want *lock.Signature) (*signature.Bundle, error) {
+	b, err := s.Bundle(want.Bundle)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("its signature isn't here")
 	}
-	for _, d := range []string{img.Index, p.Manifest, p.Config} {
-		if h, err := v1.NewHash(d); err == nil { // "" is none
+	return b, err
+}
+
+// wanted is what the lock says of a signature; any of the digests may have been
+// signed, "" is none.
+func wanted(s *lock.Signature, digests ...string) signature.Wanted {
+	w := signature.Wanted{
+		Met:         signature.Met{Key: s.Key, Issuer: s.Issuer, Identity: s.Identity},
+		TrustedRoot: s.TrustedRoot,
+	}
+	for _, d := range digests {
+		if h, err := v1.NewHash(d); err == nil {
 			w.Digests = append(w.Digests, h)
 		}
 	}

@@ -167,3 +167,29 @@ func TestCollectSignatures(t *testing.T) {
 		}
 	}
 }
+
+// TestBases: what a base had to be signed by is verified again, beside the lock.
+func TestBases(t *testing.T) {
+	t.Parallel()
+	s, dir := newStore(t), t.TempDir()
+	r, _, err := s.Import(t.Context(), openLayout(t, app(t, v1.Config{}, "built")), image.ImportOptions{})
+	must(t, err)
+	base, _, err := v1.SHA256(strings.NewReader("base"))
+	must(t, err)
+	b, want := signedBy(t, base)
+	signed := lock.BaseSignature{Base: base.String(), Signature: *want}
+	l := &lock.File{Images: []lock.Image{{Name: "app", Platforms: []lock.Platform{
+		{Config: r.Config.String(), Base: []string{base.String()}, BaseSignatures: []lock.BaseSignature{signed}},
+	}}}}
+	s.Require(l, dir)
+	if err := s.Verify(t.Context(), r, false); err == nil || !strings.Contains(err.Error(), "its signature isn't here") {
+		t.Errorf("without the bundle: %v", err)
+	}
+	_, err = b.Write(dir)
+	must(t, err)
+	must(t, s.Verify(t.Context(), r, false))
+	l.Images[0].Platforms[0].BaseSignatures[0].Base = r.Config.String()
+	if err := s.Verify(t.Context(), r, false); err == nil || !strings.Contains(err.Error(), "which isn't this image") {
+		t.Errorf("another base: %v", err)
+	}
+}

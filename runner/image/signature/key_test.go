@@ -186,3 +186,25 @@ func TestStoredByIdentity(t *testing.T) {
 		t.Error("a changed bundle was read")
 	}
 }
+
+// BenchmarkCheck is what each start of a job in a signed image pays.
+func BenchmarkCheck(b *testing.B) {
+	s, a, app := newECDSA(b), newAuthority(b), hash(b, "a")
+	byKey := &signature.Policy{Keys: keys(b, s)}
+	byIdentity := &signature.Policy{Issuer: issuer, Identity: who, TrustedRoot: a.root(false)}
+	identity := a.simple(who, issuer, claim(app), soon())
+	identity.Digest = app
+	for name, c := range map[string]struct {
+		policy *signature.Policy
+		found  *signature.Bundle
+	}{"key": {byKey, s.sign(b, app)}, "identity": {byIdentity, identity}} {
+		stored, met, err := c.policy.Find(b.Context(), []*signature.Bundle{c.found})
+		must(b, err)
+		w := signature.Wanted{Met: met, TrustedRoot: signature.Digest(stored.TrustedRoot), Digests: []v1.Hash{app}}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				must(b, stored.Check(b.Context(), w))
+			}
+		})
+	}
+}
