@@ -22,6 +22,9 @@ func (j *run) prepare(ctx context.Context) (err error) {
 	if err := j.checkDoor(); err != nil {
 		return err
 	}
+	if err := j.findMasks(ctx); err != nil {
+		return err
+	}
 	if j.detached != nil && j.spec.Root.Kind == job.RootImage {
 		j.root, err = openDetached(ctx, j.detached, j.spec.Root)
 		return err
@@ -84,7 +87,11 @@ func (j *run) view() agent.Setup {
 			continue
 		}
 		j.overlays[m.Target] = len(s.Overlays)
-		s.Overlays = append(s.Overlays, agent.Overlay{Lower: lower, Target: m.Target, Protect: m.Protect})
+		o := agent.Overlay{Lower: lower, Target: m.Target, Protect: m.Protect}
+		if m.Target == job.WorkspaceDir {
+			o.Mask = j.masks
+		}
+		s.Overlays = append(s.Overlays, o)
 	}
 	return s
 }

@@ -30,6 +30,8 @@ type run struct {
 	detached sandbox.Detached
 	client   *agent.Client
 	overlays map[string]int
+	// masks are files of the workspace that the job mustn't read.
+	masks []string
 	// written counts what the steps have printed, delivered what the caller's
 	// writers took of it.
 	written, delivered atomic.Int64

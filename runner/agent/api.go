@@ -35,6 +35,8 @@ type Overlay struct {
 	Lower, Target string
 	// Protect lists paths below Target that are mounted read-only again.
 	Protect []string
+	// Mask lists files below Target that look empty and can't be written.
+	Mask []string
 }
 
 // Bind shows Source read-only at Target.

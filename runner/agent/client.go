@@ -79,7 +79,7 @@ func (c *Client) Ping(ctx context.Context) error { return wrap("ping", c.conn.Pi
 func (c *Client) Setup(ctx context.Context, s Setup) error {
 	req := &agentpb.Setup{WritableRoot: s.WritableRoot}
 	for _, o := range s.Overlays {
-		req.Overlays = append(req.Overlays, &agentpb.Overlay{Lower: o.Lower, Target: o.Target, Protect: o.Protect})
+		req.Overlays = append(req.Overlays, &agentpb.Overlay{Lower: o.Lower, Target: o.Target, Protect: o.Protect, Mask: o.Mask})
 	}
 	for _, b := range s.Binds {
 		req.Binds = append(req.Binds, &agentpb.Bind{Source: b.Source, Target: b.Target})

@@ -107,6 +107,11 @@ func mountOverlay(i int, o *agentpb.Overlay) (files.Overlay, error) {
 			return none, fmt.Errorf("protect %s: %w", p, err)
 		}
 	}
+	for _, p := range o.GetMask() {
+		if err := mask(o, p); err != nil {
+			return none, fmt.Errorf("mask %s: %w", p, err)
+		}
+	}
 	return files.Overlay{Lower: o.GetLower(), Upper: upper, Target: o.GetTarget(), Protect: o.GetProtect()}, nil
 }
 
@@ -123,28 +128,50 @@ func copyOwner(lower, upper string) error {
 	return unix.Chmod(upper, st.Mode&0o7777)
 }
 
-// protect shows a path of the lower layer over the overlay, read-only. What isn't
-// there needs no protection, and through a symbolic link, which the workspace's
-// author has made, nothing is mounted.
+// protect shows a path of the lower layer over the overlay, read-only.
 func protect(o *agentpb.Overlay, path string) error {
+	there, err := inLower(o, path)
+	if err != nil || !there {
+		return err
+	}
+	return bindReadOnly(filepath.Join(o.GetLower(), path), filepath.Join(o.GetTarget(), path))
+}
+
+// mask shows an empty file instead of one in the overlay.
+func mask(o *agentpb.Overlay, path string) error {
+	there, err := inLower(o, path)
+	if err != nil || !there {
+		return err
+	}
+	empty := filepath.Join(sandbox.ScratchDir, "empty")
+	if err := os.WriteFile(empty, nil, 0o444); err != nil {
+		return err
+	}
+	return bindReadOnly(empty, filepath.Join(o.GetTarget(), path))
+}
+
+// inLower says whether a path is in the lower layer. What isn't there needs nothing
+// mounted over it, and through a symbolic link, which the workspace's author has
+// made, nothing is mounted.
+func inLower(o *agentpb.Overlay, path string) (bool, error) {
 	if !filepath.IsLocal(path) {
-		return errors.New("it leads out of the overlay")
+		return false, errors.New("it leads out of the overlay")
 	}
 	at := o.GetLower()
 	for _, part := range strings.Split(filepath.Clean(path), "/") {
 		at = filepath.Join(at, part)
 		fi, err := os.Lstat(at)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			return nil
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		if fi.Mode()&fs.ModeSymlink != 0 {
-			return nil
+			return false, nil
 		}
 	}
-	return bindReadOnly(at, filepath.Join(o.GetTarget(), path))
+	return true, nil
 }
 
 // bindReadOnly shows source at target.

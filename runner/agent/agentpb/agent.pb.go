@@ -579,10 +579,12 @@ func (x *Setup) GetWritableRoot() bool {
 }
 
 type Overlay struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lower         string                 `protobuf:"bytes,1,opt,name=lower" json:"lower,omitempty"`
-	Target        string                 `protobuf:"bytes,2,opt,name=target" json:"target,omitempty"`
-	Protect       []string               `protobuf:"bytes,3,rep,name=protect" json:"protect,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Lower   string                 `protobuf:"bytes,1,opt,name=lower" json:"lower,omitempty"`
+	Target  string                 `protobuf:"bytes,2,opt,name=target" json:"target,omitempty"`
+	Protect []string               `protobuf:"bytes,3,rep,name=protect" json:"protect,omitempty"`
+	// mask are files below target that look empty and stay so.
+	Mask          []string `protobuf:"bytes,4,rep,name=mask" json:"mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -634,6 +636,13 @@ func (x *Overlay) GetTarget() string {
 func (x *Overlay) GetProtect() []string {
 	if x != nil {
 		return x.Protect
+	}
+	return nil
+}
+
+func (x *Overlay) GetMask() []string {
+	if x != nil {
+		return x.Mask
 	}
 	return nil
 }
@@ -1773,11 +1782,12 @@ const file_agent_proto_rawDesc = "" +
 	"\boverlays\x18\x01 \x03(\v2\x18.quavon.agent.v1.OverlayR\boverlays\x12+\n" +
 	"\x05binds\x18\x02 \x03(\v2\x15.quavon.agent.v1.BindR\x05binds\x12(\n" +
 	"\x04dirs\x18\x03 \x03(\v2\x14.quavon.agent.v1.DirR\x04dirs\x12#\n" +
-	"\rwritable_root\x18\x04 \x01(\bR\fwritableRoot\"Q\n" +
+	"\rwritable_root\x18\x04 \x01(\bR\fwritableRoot\"e\n" +
 	"\aOverlay\x12\x14\n" +
 	"\x05lower\x18\x01 \x01(\tR\x05lower\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +
-	"\aprotect\x18\x03 \x03(\tR\aprotect\"6\n" +
+	"\aprotect\x18\x03 \x03(\tR\aprotect\x12\x12\n" +
+	"\x04mask\x18\x04 \x03(\tR\x04mask\"6\n" +
 	"\x04Bind\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\"Q\n" +
