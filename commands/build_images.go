@@ -111,7 +111,7 @@ func buildImages(cmd *cobra.Command, o *buildImagesOptions) (err error) {
 // builder is what the flags ask for. done removes what it left.
 func (o *buildImagesOptions) builder() (b *imagebuild.Builder, done func() error, err error) {
 	b = &imagebuild.Builder{
-		Lock: o.Lock, Network: o.Network, NoCache: o.NoCache, PlainHTTP: o.PlainHTTP, Version: Version,
+		Lock: o.Lock, Network: o.Network, NoCache: o.NoCache, PlainHTTP: o.PlainHTTP, Version: ownVersion(),
 		Connect: func(ctx context.Context) (*engine.Engine, error) { return engine.Connect(ctx, o.DockerHost) },
 	}
 	if b.Lock == "" {

@@ -54,7 +54,7 @@ func (r *reporter) status(s *status) {
 	for _, v := range s.vertexes {
 		at := r.step(v.digest)
 		at.name, at.err = r.hide.text(v.name), r.hide.text(v.err)
-		if v.completed && !at.done && v.err == "" && !strings.HasPrefix(v.name, "[internal]") {
+		if v.completed && !at.done && v.err == "" && fromDockerfile(v.name) {
 			at.done = true
 			r.tell(Step{Name: at.name, Done: true, Cached: v.cached})
 		}
@@ -62,6 +62,11 @@ func (r *reporter) status(s *status) {
 	for _, l := range s.logs {
 		r.log(r.step(l.vertex), string(l.text))
 	}
+}
+
+// fromDockerfile tells instructions, "[2/3] RUN x", from what BuildKit does besides.
+func fromDockerfile(name string) bool {
+	return strings.HasPrefix(name, "[") && !strings.HasPrefix(name, "[internal]")
 }
 
 func (r *reporter) step(digest string) *step {
