@@ -55,7 +55,7 @@ func (p *program) run(ctx context.Context, args []string) ExitCode {
 	p.report(err)
 	fallback := exitFail
 	switch usage := (*usageError)(nil); {
-	case cmd.Name() == "run":
+	case cmd.Name() == "run", cmd.Name() == "submit":
 		fallback = exitOurs
 	case errors.As(err, &usage):
 		fallback = exitUsage
@@ -82,7 +82,7 @@ func newRoot(p *program) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	root.PersistentFlags().StringVar(&p.logFormat, "log-format", "text", "format of messages on stderr: text or json")
 	root.PersistentFlags().StringVar(&p.logLevel, "log-level", "warn", "least severe messages to show: debug, info, warn or error")
-	root.AddCommand(newRun(p, runJob), newRunner(p, runRunner), newBuild(p), newImages(p), newDockerGuard(p), newVersion(p), newMan(p), newExitCodes())
+	root.AddCommand(newRun(p, runJob), newRunner(p, runRunner), newSubmit(p, submitJob), newStatus(p, showStatus), newBuild(p), newImages(p), newDockerGuard(p), newVersion(p), newMan(p), newExitCodes())
 	return root
 }
 
