@@ -131,8 +131,11 @@ func (f *finder) sigstore(ctx context.Context, manifest v1.Hash) (*Bundle, error
 	return &Bundle{Sigstore: bundle}, err
 }
 
+// opener opens a document.
+type opener func(context.Context, v1.Hash) (io.ReadCloser, error)
+
 // read reads and checks a document.
-func read(ctx context.Context, open func(context.Context, v1.Hash) (io.ReadCloser, error), kind string, d v1.Hash, most int64) ([]byte, error) {
+func read(ctx context.Context, open opener, kind string, d v1.Hash, most int64) ([]byte, error) {
 	r, err := open(ctx, d)
 	if err != nil {
 		return nil, err

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/sigstore/cosign/v2/pkg/oci/static"
 	sig "github.com/sigstore/sigstore/pkg/signature"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/quavon/quavon/runner/image/signature"
 )

@@ -69,6 +69,9 @@ func (f *finder) layout(ctx context.Context, root *os.Root) error {
 			others = append(others, d)
 			continue
 		}
+		if f.tried++; f.tried > maxSignatures {
+			break
+		}
 		raw, err := read(ctx, f.docs.manifest, "manifest", d.Digest, maxManifest)
 		if err != nil {
 			return err
