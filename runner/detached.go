@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -24,8 +25,11 @@ func openDetached(ctx context.Context, b sandbox.Detached, r job.Root) (root, er
 	if err != nil {
 		return nil, err
 	}
-	read := func(path string) ([]byte, error) { return b.ReadImage(ctx, img, path, image.MaxDatabase) }
-	as, err := image.ResolveUser(fallback(r.User, img.User), read)
+	files, err := b.ReadImage(ctx, img, image.MaxDatabase, image.PasswdFile, image.GroupFile)
+	if err != nil {
+		return nil, err
+	}
+	as, err := image.ResolveUser(cmp.Or(r.User, img.User), func(path string) ([]byte, error) { return files[path], nil })
 	if err == nil {
 		err = checkIDs(as)
 	}
@@ -35,13 +39,6 @@ func openDetached(ctx context.Context, b sandbox.Detached, r job.Root) (root, er
 		}
 	}
 	return detachedRoot{newImageUser(as, img.Env, img.WorkDir), img.ID}, nil
-}
-
-func fallback(user, of string) string {
-	if user == "" {
-		return of
-	}
-	return user
 }
 
 func (d detachedRoot) config(c *sandbox.Config) {

@@ -41,7 +41,7 @@ func (r *Root) User(spec string) (User, error) {
 	}
 	return ResolveUser(spec, func(path string) ([]byte, error) {
 		e := r.Root.Passwd
-		if path == groupFile {
+		if path == GroupFile {
 			e = r.Root.Group
 		}
 		return r.read(e)
@@ -50,8 +50,8 @@ func (r *Root) User(spec string) (User, error) {
 
 // Files that name an image's users and groups.
 const (
-	passwdFile = "/etc/passwd"
-	groupFile  = "/etc/group"
+	PasswdFile = "/etc/passwd"
+	GroupFile  = "/etc/group"
 )
 
 // ResolveUser is Root.User for an image whose files are read by read, no more than
@@ -60,11 +60,11 @@ func ResolveUser(spec string, read func(path string) ([]byte, error)) (User, err
 	if spec == "" {
 		spec = "0"
 	}
-	passwd, err := read(passwdFile)
+	passwd, err := read(PasswdFile)
 	if err != nil {
 		return User{}, err
 	}
-	group, err := read(groupFile)
+	group, err := read(GroupFile)
 	if err != nil {
 		return User{}, err
 	}

@@ -12,9 +12,9 @@ type Detached interface {
 	// index. The error has the code image_unknown when it isn't there or isn't one
 	// that may be used.
 	FindImage(ctx context.Context, digest string) (*Image, error)
-	// ReadImage reads a regular file of an image, no more than max bytes of it; a
-	// file that isn't there is empty.
-	ReadImage(ctx context.Context, img *Image, path string, max int64) ([]byte, error)
+	// ReadImage reads regular files of an image, by their paths, no more than max bytes
+	// of each; one that isn't there is empty.
+	ReadImage(ctx context.Context, img *Image, max int64, paths ...string) (map[string][]byte, error)
 }
 
 // Image is an image of a detached backend.

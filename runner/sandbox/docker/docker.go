@@ -70,6 +70,7 @@ type Backend struct {
 	engine *engine           // what Check has found
 	guests map[string]string // host path to volume, filled and checked
 	images map[string]*found // by the digest asked for
+	files  map[string]map[string][]byte
 }
 
 var _ sandbox.Detached = (*Backend)(nil)
@@ -105,7 +106,7 @@ func New(c Config) (*Backend, error) {
 	}
 	return &Backend{
 		Config: c, api: api, instance: instance, patience: patience,
-		guests: map[string]string{}, images: map[string]*found{},
+		guests: map[string]string{}, images: map[string]*found{}, files: map[string]map[string][]byte{},
 	}, nil
 }
 

@@ -7,12 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"github.com/quavon/quavon/runner/image/lock"
-	"github.com/quavon/quavon/runner/sandbox/conformance"
-	"github.com/quavon/quavon/runner/sandbox/docker"
-	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/docker/guard"
 )
 
@@ -35,11 +30,4 @@ func guarded(t *testing.T, l *lock.File, runtimes ...string) string {
 		}
 	})
 	return "unix://" + path
-}
-
-// The backend needs nothing that the guard refuses.
-func TestConformanceGuarded(t *testing.T) {
-	dockertest.Require(t, engine, engineErr)
-	l := engine.Add(t, dockertest.Busybox(t, v1.Config{Volumes: map[string]struct{}{"/data": {}}, Env: []string{"GODEBUG=x=y"}}), lock.SourceDockerArchive)
-	conformance.Run(t, factory(t, docker.Runsc, guarded(t, l, "runsc"), l))
 }

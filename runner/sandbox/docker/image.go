@@ -29,6 +29,9 @@ type found struct {
 // index with the other, so each of the lock's digests is tried, and what comes back
 // must be one of them and have the lock's layers.
 func (b *Backend) FindImage(ctx context.Context, digest string) (*sandbox.Image, error) {
+	if _, err := b.checked(ctx); err != nil {
+		return nil, err
+	}
 	f, err := b.find(ctx, digest)
 	if err != nil {
 		return nil, &fault.Error{What: "can't use the image " + digest, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonImageUnknown)}
@@ -147,14 +150,31 @@ func accept(r image.InspectResponse, img *lock.Image, p *lock.Platform) (*found,
 }
 
 // ReadImage implements sandbox.Detached: it reads from a container that is made of
-// the image and never started.
-func (b *Backend) ReadImage(ctx context.Context, img *sandbox.Image, path string, max int64) (data []byte, err error) {
-	err = b.withHelper(ctx, img.ID, nil, func(ctx context.Context, id string) error {
-		data, err = b.readFile(ctx, id, path, max)
-		if errdefs.IsNotFound(err) {
-			err = nil
+// the image and never started, once for each image and set of files.
+func (b *Backend) ReadImage(ctx context.Context, img *sandbox.Image, max int64, paths ...string) (map[string][]byte, error) {
+	key := img.ID + " " + strings.Join(paths, " ")
+	b.mu.Lock()
+	files := b.files[key]
+	b.mu.Unlock()
+	if files != nil {
+		return files, nil
+	}
+	files = map[string][]byte{}
+	err := b.withHelper(ctx, img.ID, nil, func(ctx context.Context, id string) error {
+		for _, path := range paths {
+			data, err := b.readFile(ctx, id, path, max)
+			if err != nil && !errdefs.IsNotFound(err) {
+				return err
+			}
+			files[path] = data
 		}
-		return err
+		return nil
 	})
-	return data, err
+	if err != nil {
+		return nil, fault.Wrap(err, "read the image's users", "see the engine's log")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files[key] = files
+	return files, nil
 }

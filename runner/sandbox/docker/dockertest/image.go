@@ -83,7 +83,7 @@ func Lock(t testing.TB, img v1.Image, source lock.Source) *lock.File {
 	for _, d := range cf.RootFS.DiffIDs {
 		p.DiffIDs = append(p.DiffIDs, d.String())
 	}
-	return &lock.File{SchemaVersion: lock.SchemaVersion, Images: []lock.Image{{
+	return &lock.File{SchemaVersion: lock.SchemaVersion, Builder: lock.Builder{Version: "test", Format: 1}, Images: []lock.Image{{
 		Name: "test", Source: source, Ref: "quavon.test/test", Platforms: []lock.Platform{p},
 	}}}
 }

@@ -115,8 +115,8 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		return rt.handler(c)
 	}
-	if path == "/v1/libpod/_ping" || path == "/libpod/_ping" {
-		return &refusal{http.StatusNotFound, "this is no Podman"}
+	if path == "/v1/libpod/_ping" { // asked to find out, and so no reason to warn
+		return &upstreamError{http.StatusNotFound, "this is no Podman"}
 	}
 	return refuse("this request is none of the docker backend's")
 }
