@@ -32,6 +32,7 @@ func TestNormalize(t *testing.T) {
 			{tar.TypeDir, "./etc/", "", ""},
 			{tar.TypeReg, "./etc/hostname", "build-host\n", ""},
 			{tar.TypeReg, "./etc/resolv.conf", "nameserver 192.0.2.1\n", ""},
+			{tar.TypeDir, "./var/lib/apt/lists/partial/", "", ""},
 			{tar.TypeReg, "./usr/bin/a", "a", ""},
 			{tar.TypeLink, "./usr/bin/b", "", "./usr/bin/a"},
 			{tar.TypeSymlink, "./bin", "", "usr/bin"},

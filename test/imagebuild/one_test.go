@@ -25,18 +25,19 @@ func TestOneImage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "a Docker Engine needs root")
 	}
-	declaration := today(t)
+	declaration, config := today(t)
 	env := map[string]string{
 		state.EnvDir: statetest.Path(t), "QUAVON_GUEST": sandboxtest.Guest(t), "QUAVON_RUNSC": sandboxtest.Runsc(t),
-		"DOCKER_HOST": startEngine(t), "DECLARATION": declaration, "CERTIFICATES": certificates,
+		"DOCKER_HOST": startEngine(t), "DECLARATION": declaration, "CERTIFICATES": certificates, "BASE": config,
 	}
 	for _, script := range []string{"build", "node"} {
 		t.Run(script, func(t *testing.T) { runScript(t, script, env) })
 	}
 }
 
-// today unpacks the shipped declaration and pins what the mirror has today.
-func today(t *testing.T) (declaration string) {
+// today unpacks the shipped declaration and pins what the mirror has today. config is
+// the digest that the base must have whenever it is made again.
+func today(t *testing.T) (declaration, config string) {
 	t.Helper()
 	declaration, done, err := imagebuild.Shipped(t.TempDir())
 	if err != nil {
@@ -67,7 +68,11 @@ func today(t *testing.T) (declaration string) {
 		}
 		write(t, filepath.Join(dir, "node", pins), string(raw))
 	}
-	return declaration
+	digest, err := made.Image.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return declaration, digest.String()
 }
 
 func write(t *testing.T, path, text string) {
