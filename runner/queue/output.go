@@ -135,7 +135,12 @@ func (o *Output) append(kind FrameKind, step uint16, p []byte) {
 func (o *Output) send() {
 	defer close(o.done)
 	for {
-		<-o.wake
+		select {
+		case <-o.wake:
+		case <-o.ctx.Done():
+			o.fail(context.Cause(o.ctx))
+			return
+		}
 		frames, closed := o.take()
 		for i, f := range frames {
 			if err := o.put(f, i == len(frames)-1); err != nil {
