@@ -122,9 +122,8 @@ func TestReplayAfterTheEnd(t *testing.T) {
 	if err := raw.Do(t.Context(), restore).Error(); err != nil {
 		t.Fatal(err)
 	}
-	hset(t, raw, key, "attempt", "7")
+	hset(t, raw, key, "at", "leased 2 0 9999999999999 0 r2") // as if another runner had been lost with it
 	lease := q.Base() + "lease:host"
-	raw.Do(t.Context(), raw.B().Hset().Key(key).FieldValue().FieldValue("limit", "20").Build())
 	raw.Do(t.Context(), raw.B().Zadd().Key(lease).ScoreMember().ScoreMember(0, "j").Build())
 	if got, err := w.Claim(within(t, time.Second), 1); err == nil {
 		t.Errorf("it ran again: attempt %d", got[0].Attempt)
@@ -196,7 +195,8 @@ func TestForgedMessages(t *testing.T) {
 	ticket := submit(t, q, queue.Job{ID: "j"})
 	c := claim(t, worker(t, q, "r1"))
 	raw := client(t, s)
-	reply := hget(t, raw, q.Base()+"job:j", "reply")
+	meta := strings.Fields(hget(t, raw, q.Base()+"job:j", "meta"))
+	reply := meta[len(meta)-1]
 	for _, m := range []string{"", "j", "j\ndone\n1\nr1\n\nforged", "j\ndone\nx\nr1\n\n", "j\noutput\n9\nr9", "j\n\n\n\n\n\n\n"} {
 		raw.Do(t.Context(), raw.B().Publish().Channel(queue.Prefix+"reply:"+reply).Message(m).Build())
 	}

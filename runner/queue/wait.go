@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -31,6 +32,9 @@ func (q *Queue) Attach(ctx context.Context, id string) (*Ticket, error) {
 	return &Ticket{q: q, id: id, thread: r.thread}, nil
 }
 
+// nobody is the runner of a job that no runner has.
+const nobody = "-"
+
 // record is a job's state as the queue has it. Only result is sealed.
 type record struct {
 	state   string
@@ -53,10 +57,10 @@ func (q *Queue) lookup(ctx context.Context, id string) (record, error) {
 	if len(v) == 0 {
 		return record{}, errUnknownJob
 	}
-	if len(v) != 7 {
+	if len(v) != 6 {
 		return record{}, errAnswer
 	}
-	r := record{state: v[0], runner: v[2], reason: job.Reason(v[3]), result: []byte(v[6])}
+	r := record{state: v[0], runner: strings.TrimPrefix(v[2], nobody), reason: job.Reason(v[3]), result: []byte(v[5])}
 	attempt, err := strconv.ParseUint(v[1], 10, 32)
 	if err != nil {
 		return record{}, errAnswer
@@ -167,14 +171,14 @@ func (t *Ticket) conclude(ctx context.Context, o Outcome, log *follower) (Outcom
 // outcome opens what became of the job: a runner's result, or a verdict that there
 // is none, which can't be a success.
 func (t *Ticket) outcome(raw []byte) (Outcome, error) {
-	want := t.q.verdictContext(t.id, t.thread)
-	e, err := t.q.o.Keys.Open(raw, envelope.Expect{Context: want, Now: time.Now(), Skew: t.q.o.Skew})
-	verdict := err == nil
+	want := envelope.Expect{Context: t.q.verdictContext(t.id, t.thread)}
+	verdict := envelope.PeekPurpose(raw) == envelope.PurposeVerdict
 	if !verdict {
-		want.Purpose = envelope.PurposeResult
-		if e, err = t.q.open(raw, envelope.Expect{Context: want, AnyDelivery: true}); err != nil {
-			return Outcome{}, err
-		}
+		want.Context.Purpose, want.AnyDelivery = envelope.PurposeResult, true
+	}
+	e, err := t.q.open(raw, want)
+	if err != nil {
+		return Outcome{}, err
 	}
 	reason, body, ok := bytes.Cut(e.Payload, []byte("\n"))
 	if !ok || verdict && len(reason) == 0 {

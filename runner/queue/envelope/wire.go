@@ -88,10 +88,11 @@ func parse(raw []byte) (header, error) {
 	return h, nil
 }
 
-// PeekNonce is the nonce of an envelope that nobody has checked yet.
-func PeekNonce(raw []byte) (Nonce, error) {
-	h, err := parse(raw)
-	return h.Nonce, err
+// PeekPurpose is what an envelope that nobody has checked says it is for, 0 when it
+// can't be read.
+func PeekPurpose(raw []byte) Purpose {
+	h, _ := parse(raw)
+	return h.Context.Purpose
 }
 
 // reader takes fields off a slice. Past its end it yields zeros and remembers.

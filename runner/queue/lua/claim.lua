@@ -7,8 +7,7 @@ local claimed, dead, handed = {}, {}, {}
 local last = B .. 'claim:' .. runner
 
 local function deliver(id, j)
-  local raw = call('HGET', jobkey(id), 'raw')
-  claimed[#claimed + 1] = {id, raw, j.attempt, j.nonce, j.cancel or '', j.reply}
+  claimed[#claimed + 1] = {id, j.extra or '', j.attempt, j.nonce, j.cancel or '', j.reply}
   handed[#handed + 1] = id .. ' ' .. j.attempt
 end
 
@@ -17,7 +16,7 @@ if ARGV[5] ~= '0' then
   local was = call('GET', last)
   if was and string.sub(was, 1, #token) == token then
     for id, attempt in string.gmatch(string.sub(was, #token + 1), '(%S+) (%d+)') do
-      local j = load(id)
+      local j = load(id, 'raw')
       if j and j.state == 'leased' and j.runner == runner and j.attempt == tonumber(attempt) then deliver(id, j) end
     end
     return {claimed, dead}
@@ -31,14 +30,12 @@ end
 
 -- take leases a job to the runner as its next attempt.
 local function take(id, j)
-  j.attempt = j.attempt + 1
-  call('HSET', jobkey(id), 'state', 'leased', 'attempt', j.attempt, 'runner', runner, 'claimed', now)
+  j.state, j.attempt, j.since, j.runner = 'leased', j.attempt + 1, int(now), runner
+  call('HSET', jobkey(id), 'at', at(j))
   local leases = leasekey(j.class)
-  call('ZADD', leases, now + lease, id)
-  call('ZREM', B .. 'wait:' .. j.prio, id)
-  call('ZADD', B .. 'running', j.end_by, id)
-  hold(leases, j.end_by + lease)
-  hold(B .. 'running', j.end_by + lease)
+  call('ZREM', waitkey(j.prio, j.class), id)
+  call('ZADD', leases, int(now + lease), id)
+  hold(leases, tonumber(j.end_by) + lease)
   deliver(id, j)
 end
 
@@ -46,54 +43,62 @@ end
 local function lapsed(class)
   local leases = leasekey(class)
   while #claimed < n and #dead < 64 do
-    local id = call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 1)[1]
+    local id = call('ZRANGEBYSCORE', leases, '-inf', int(now), 'LIMIT', 0, 1)[1]
     if not id then return end
-    local j = load(id)
+    local j = load(id, 'raw')
     if not j or j.state == 'ended' then
       call('ZREM', leases, id)
-    elseif j.doom or j.cancel or now >= j.end_by or j.attempt - j.free >= j.limit then
-      condemn(id, j, j.doom or (j.cancel and 'cancelled') or 'outcome_unknown')
-      call('ZADD', leases, now + lease, id) -- time to give the verdict
+    elseif j.doom or j.cancel or now >= tonumber(j.end_by) or j.attempt - j.free >= tonumber(j.limit) then
+      condemn(id, j, j.doom or j.cancel and 'cancelled' or 'outcome_unknown')
+      call('ZADD', leases, int(now + lease), id) -- time to give the verdict
     else
       take(id, j)
-      redis.pcall('XCLAIM', streamkey(j.prio, j.class, j.tenant), 'runners', runner, 0, j.entry, 'JUSTID')
+      redis.pcall('XCLAIM', streamkey(j), 'runners', runner, 0, j.entry, 'JUSTID')
     end
   end
 end
 
--- next_turn picks the class and tenant whose turn it is.
+-- next_turn picks the class and tenant whose turn it is, and says whether there is
+-- no other.
 local function next_turn(prio)
   local best, class, tenant
+  local seen = 0
   for i = 7, #ARGV do
-    local r = call('ZRANGE', readykey(prio, ARGV[i]), 0, 0, 'WITHSCORES')
+    local r = call('ZRANGE', readykey(prio, ARGV[i]), 0, 1, 'WITHSCORES')
+    seen = seen + #r / 2
     if r[1] and (not best or tonumber(r[2]) < best) then best, class, tenant = tonumber(r[2]), ARGV[i], r[1] end
   end
-  return class, tenant
+  return class, tenant, seen == 1
+end
+
+-- deal looks at an entry that was read from a stream.
+local function deal(stream, entry, id)
+  local j = load(id, 'raw')
+  if not j or j.state ~= 'queued' or j.entry ~= entry then
+    drop(stream, entry) -- nobody's: a stranger's entry, or its job is gone
+  elseif now >= tonumber(j.start_by) then
+    condemn(id, j, 'expired')
+  elseif j.extra and #j.extra > maxraw then
+    condemn(id, j, 'rejected')
+  else
+    take(id, j)
+  end
 end
 
 local function fresh(prio)
   while #claimed < n and #dead < 64 do
-    local class, tenant = next_turn(prio)
+    local class, tenant, alone = next_turn(prio)
     if not class then return end
-    local stream, ready = streamkey(prio, class, tenant), readykey(prio, class)
+    local stream, ready = streamkey({prio = prio, class = class, tenant = tenant}), readykey(prio, class)
     turn = turn + 1
-    call('ZADD', ready, turn, tenant) -- before reading, which a full memory doesn't refuse
-    local got = redis.pcall('XREADGROUP', 'GROUP', 'runners', runner, 'COUNT', 1, 'STREAMS', stream, '>')
-    if not got or got.err then
-      if got and got.err and string.sub(got.err, 1, 7) ~= 'NOGROUP' then return got end
-      call('ZREM', ready, tenant)
+    call('ZADD', ready, int(turn), tenant) -- before reading, which a full memory doesn't refuse
+    local count = alone and n - #claimed or 1
+    local got = redis.pcall('XREADGROUP', 'GROUP', 'runners', runner, 'COUNT', count, 'STREAMS', stream, '>')
+    if got and got.err and string.sub(got.err, 1, 7) ~= 'NOGROUP' then return got end
+    if got and not got.err then
+      for _, e in ipairs(got[1][2]) do deal(stream, e[1], e[2][2] or '') end
     else
-      local entry, id = got[1][2][1][1], got[1][2][1][2][2]
-      local j = load(id)
-      if not j or j.state ~= 'queued' or j.entry ~= entry then
-        drop(stream, entry) -- nobody's: a stranger's entry, or its job is gone
-      elseif now >= j.start_by then
-        condemn(id, j, 'expired')
-      elseif call('HSTRLEN', jobkey(id), 'raw') > maxraw then
-        condemn(id, j, 'rejected')
-      else
-        take(id, j)
-      end
+      call('ZREM', ready, tenant)
     end
   end
 end

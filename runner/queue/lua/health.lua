@@ -6,6 +6,6 @@ if ARGV[3] == '' then
   return 'ok'
 end
 call('SET', key, ARGV[3], 'PX', ARGV[2])
-call('ZADD', B .. 'runners', now + ARGV[2], ARGV[1])
+call('ZADD', B .. 'runners', int(now + ARGV[2]), ARGV[1])
 hold(B .. 'runners', now + ARGV[2])
 return 'ok'

@@ -3,10 +3,11 @@
 local id = ARGV[1]
 local j = load(id)
 if not j or j.state ~= 'leased' or j.attempt ~= tonumber(ARGV[2]) or j.runner ~= ARGV[3] then return 'lost' end
-call('HSET', jobkey(id), 'state', 'queued', 'runner', '', 'free', j.free + ARGV[4], 'start_by', j.end_by)
+j.state, j.runner, j.free, j.start_by = 'queued', '-', j.free + ARGV[4], j.end_by
+call('HSET', jobkey(id), 'at', at(j))
 call('ZADD', leasekey(j.class), 0, id)
-call('ZREM', B .. 'running', id)
-call('ZADD', B .. 'wait:' .. j.prio, j.end_by, id)
-hold(B .. 'wait:' .. j.prio, j.end_by)
+local wait = waitkey(j.prio, j.class)
+call('ZADD', wait, j.end_by, id)
+hold(wait, tonumber(j.end_by))
 call('PUBLISH', B .. 'wake', j.class)
 return 'ok'

@@ -1,26 +1,29 @@
 -- submit ID NONCE RAW TENANT PRIO CLASS LIMIT START_IN END_IN RETENTION REPLY CAP
-local id, nonce, raw, tenant, prio, class = unpack(ARGV, 1, 6)
+local id, nonce = ARGV[1], ARGV[2]
+local old = load(id)
+if old then return old.nonce == nonce and 'ok' or 'exists' end -- ok: a repeated command
 local start_by, end_by = now + ARGV[8], now + ARGV[9]
-local retention, reply, cap = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
-local old = call('HGET', jobkey(id), 'nonce')
-if old == nonce then return 'ok' end -- the same again: a repeated command
-if old then return 'exists' end
 if start_by <= now then return 'expired' end
-local stream = streamkey(prio, class, tenant)
+local j = {tenant = ARGV[4], prio = ARGV[5], class = ARGV[6], limit = ARGV[7], end_by = int(end_by),
+  fresh = int(start_by + 600000), nonce = nonce, reply = ARGV[11],
+  state = 'queued', attempt = 0, free = 0, start_by = int(start_by), since = int(now), runner = '-'}
+local stream = streamkey(j)
 local len = call('XLEN', stream)
-if len >= cap then return 'full' end
-local entry = call('XADD', stream, '*', 'job', id)
-if len == 0 then redis.pcall('XGROUP', 'CREATE', stream, 'runners', '0') end
-call('HSET', jobkey(id), 'state', 'queued', 'nonce', nonce, 'raw', raw, 'tenant', tenant, 'prio', prio, 'class', class,
-  'limit', ARGV[7], 'start_by', start_by, 'end_by', end_by, 'fresh', start_by + 600000, 'reply', reply, 'entry', entry,
-  'attempt', 0, 'free', 0, 'runner', '', 'queued', now)
-local till = end_by + retention
-call('PEXPIREAT', jobkey(id), till)
+if len >= tonumber(ARGV[12]) then return 'full' end
+local till = end_by + ARGV[10]
+j.entry = call('XADD', stream, '*', 'job', id)
+if len == 0 then
+  redis.pcall('XGROUP', 'CREATE', stream, 'runners', '0')
+  call('ZADD', B .. 'classes', int(now), j.class)
+  hold(B .. 'classes', till)
+end
+call('HSET', jobkey(id), 'meta', meta(j), 'at', at(j), 'raw', ARGV[3])
+call('PEXPIREAT', jobkey(id), int(till))
 hold(stream, till)
-call('ZADD', B .. 'wait:' .. prio, start_by, id)
-hold(B .. 'wait:' .. prio, till)
-local ready = readykey(prio, class)
-call('ZADD', ready, 'NX', turn, tenant) -- behind the tenants that wait already
-hold(ready, till)
-call('PUBLISH', B .. 'wake', class)
+local wait, ready = waitkey(j.prio, j.class), readykey(j.prio, j.class)
+call('ZADD', wait, j.start_by, id)
+hold(wait, till)
+-- Behind the tenants that wait already; a new member may have made the key anew.
+if call('ZADD', ready, 'NX', int(turn), j.tenant) == 1 then hold(ready, till) end
+call('PUBLISH', B .. 'wake', j.class)
 return 'ok'
