@@ -69,14 +69,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	raw, err := sample().Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := string(raw)
-	for name, c := range map[string]struct{ from, to, want string }{
+// mistake is a change to a good lock, and what the reader says of it.
+type mistake struct{ from, to, want string }
+
+// refused are mistakes in the sample's encoding.
+func refused(good string) map[string]mistake {
+	return map[string]mistake{
 		"no newline":         {good, strings.TrimSuffix(good, "\n"), "lock.json:96: the file doesn't end in a newline"},
 		"empty":              {good, "\n", "lock.json:1: the document ends too early"},
 		"trailing comma":     {`"format": 1`, `"format": 1,`, "lock.json:6: invalid character"},
@@ -107,7 +105,17 @@ func TestRefused(t *testing.T) {
 		"platform":           {`"linux/arm64"`, `"arm64"`, "is not os/architecture"},
 		"a list for text":    {`"ref": "app"`, `"ref": ["app"]`, "ref is not a string"},
 		"an object for list": {`"images": [`, `"images": {}, "x": [`, "unknown field"},
-	} {
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	raw, err := sample().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(raw)
+	for name, c := range refused(good) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bad := strings.Replace(good, c.from, c.to, 1)
