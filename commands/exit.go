@@ -18,6 +18,8 @@ const (
 	exitOurs     ExitCode = 125
 	exitKilled   ExitCode = 137
 	exitNoReader ExitCode = 141
+	// exitCancelled is submit's, for a job that somebody else has cancelled.
+	exitCancelled ExitCode = 130
 )
 
 // exitError ends a verb with a code; Err is nil when all was said already.
@@ -47,13 +49,14 @@ func codeOf(err error, fallback ExitCode) ExitCode {
 	return fallback
 }
 
-const exitCodesHelp = `Exit codes of quavon run:
+const exitCodesHelp = `Exit codes of quavon run and quavon submit:
 
   0–123, 128+n  the job's own exit; 128+n after signal n
   124           the job ran longer than --timeout
   125           quavon itself failed: wrong usage, no sandbox, unknown outcome
   126, 127      the command could not be started, or was not found
-  130, 143      interrupted by Ctrl-C; by SIGTERM
+  130, 143      interrupted by Ctrl-C; by SIGTERM; 130 also when somebody else cancelled
+                what was submitted
   137           ended by a limit: memory, processes or output
   141           nobody read the job's output any more
 

@@ -91,7 +91,7 @@ func runnerSettings() []*setting {
 		{name: state.EnvLockFile, flag: "lock-file", def: state.DefaultLockFile, help: "lock of the one runner of this host"},
 		{name: envRunsc, flag: "runsc", help: "path of gVisor's runsc; beside quavon or in PATH by default"},
 		{name: envGuest, flag: "guest", help: "path of quavon-guest; beside quavon by default"},
-		{name: envRegistries, help: "registries that setup steps may reach: not in this version"},
+		{name: envRegistries, flag: "registries", help: "hosts that steps with a network may reach, with commas between; none without"},
 	}
 }
 

@@ -7,26 +7,28 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/egress"
+	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
+	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/sandbox"
-	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/service"
 	"github.com/quavon/quavon/runner/state"
 )
 
 // runRunner runs the service until it is told to stop.
 func runRunner(ctx context.Context, o *runnerOptions) (err error) {
-	if o.settings.get(envRegistries) != "" {
-		o.Log.Warn("this version has no egress proxy: steps that ask for registries are refused", "setting", envRegistries)
-	}
 	release, err := state.LockHostAt(o.settings.get(state.EnvLockFile))
 	if err != nil {
 		return err
@@ -87,7 +89,14 @@ func (o *runnerOptions) host(st *state.Dir) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	backend, err := o.backend(st)
+	if err := checkBackend(o.settings.get(envBackend)); err != nil {
+		return nil, err
+	}
+	backend, err := o.openBackend(o.settings.get(envBackend), "", st)
+	if err != nil {
+		return nil, err
+	}
+	door, err := o.door()
 	if err != nil {
 		return nil, err
 	}
@@ -96,32 +105,22 @@ func (o *runnerOptions) host(st *state.Dir) (*runner.Runner, error) {
 		return nil, err
 	}
 	return &runner.Runner{
-		Backend: backend, Guest: guest, Store: st.Path("toolchain"), Images: images, Spool: st.Path(), Log: o.Log,
+		Backend: backend, Guest: guest, Store: st.Path("toolchain"), Images: images, Spool: st.Path(), Door: door, Log: o.Log,
 	}, nil
 }
 
-// backends makes backends by name. There is no fallback from one to another.
-var backends = map[string]func(*runnerOptions, *state.Dir) (sandbox.Backend, error){
-	runsc.Name: func(o *runnerOptions, st *state.Dir) (sandbox.Backend, error) {
-		path, err := o.findRunsc("")
-		if err != nil {
-			return nil, err
-		}
-		return runsc.New(path, st), nil
-	},
-}
-
-func (o *runnerOptions) backend(st *state.Dir) (sandbox.Backend, error) {
-	name := o.settings.get(envBackend)
-	if make, ok := backends[name]; ok {
-		return make(o, st)
+// door is the way out of steps with a network, nil when the operator names no
+// registries.
+func (o *runnerOptions) door() (runner.Door, error) {
+	rules := strings.FieldsFunc(o.settings.get(envRegistries), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	if len(rules) == 0 {
+		return nil, nil
 	}
-	var names []string
-	for n := range backends {
-		names = append(names, n)
+	p, err := policy.New(rules, nil)
+	if err != nil {
+		return nil, fault.Wrap(err, envRegistries, "write HOST or *.HOST, with commas between")
 	}
-	slices.Sort(names)
-	return nil, fault.New(fmt.Sprintf("the backend %q is unknown", name), fmt.Sprintf("set %s to one of %v", envBackend, names))
+	return egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log})}, nil
 }
 
 func (o *runnerOptions) serviceOptions(r *runner.Runner, st *state.Dir) (so service.Options, err error) {
@@ -137,16 +136,13 @@ func (o *runnerOptions) serviceOptions(r *runner.Runner, st *state.Dir) (so serv
 	so.Runner, so.Backend, so.Log, so.Hurry, so.Version = r, r.Backend, o.Log, o.Hurry, ownVersion()
 	so.ID = o.settings.get(envRunnerID)
 	so.Dir = st.Path("runner", so.ID)
-	so.Images = func(context.Context) ([]string, error) { return o.offered(r.Images) }
+	so.Images = func(ctx context.Context) ([]string, error) { return o.offered(ctx, r) }
+	so.Network = r.Door != nil
 	subject := service.Subject{Backend: r.Backend, Guest: r.Guest, Lock: o.lockFile(), Bounds: so.Bounds}
 	so.Identify = subject.Identify
-	so.Probe = service.Starts{Runner: r, Backend: r.Backend, OwnKernel: true, Image: func() string {
-		list, err := o.offered(r.Images)
-		if err != nil || len(list) == 0 {
-			return ""
-		}
-		return list[0]
-	}}.Probe
+	so.Probe = service.Starts{
+		Runner: r, Backend: r.Backend, Images: so.Images, OwnKernel: strings.HasSuffix(r.Backend.Name(), "runsc"),
+	}.Probe
 	return so, nil
 }
 
@@ -186,23 +182,26 @@ func (o *runnerOptions) bounds(have sandbox.Policies) (b service.Bounds, err err
 
 // offered lists the digests of images that jobs may use: all of the store, or those
 // that the lock has too.
-func (o *runnerOptions) offered(s *image.Store) ([]string, error) {
+func (o *runnerOptions) offered(ctx context.Context, r *runner.Runner) ([]string, error) {
 	l, err := o.readLock()
 	if err != nil {
 		return nil, err
 	}
-	s.Require(l, filepath.Join(filepath.Dir(o.lockFile()), signature.Dir))
-	records, err := s.List()
+	if d := sandbox.AsDetached(r.Backend); d != nil {
+		return offeredDetached(ctx, d, l), nil
+	}
+	r.Images.Require(l, filepath.Join(filepath.Dir(o.lockFile()), signature.Dir))
+	records, err := r.Images.List()
 	if err != nil {
 		return nil, err
 	}
 	var digests []string
-	for _, r := range records {
-		if l != nil && !locked(l, r.Config.String()) {
+	for _, rec := range records {
+		if l != nil && !slices.Contains(pinned(l), rec.Config.String()) {
 			continue
 		}
-		digests = append(digests, r.Config.String())
-		for _, origin := range r.Origins {
+		digests = append(digests, rec.Config.String())
+		for _, origin := range rec.Origins {
 			digests = append(digests, origin.Index, origin.Manifest)
 		}
 	}
@@ -210,15 +209,28 @@ func (o *runnerOptions) offered(s *image.Store) ([]string, error) {
 	return slices.DeleteFunc(slices.Compact(digests), func(d string) bool { return d == "" }), nil
 }
 
-func locked(l *lock.File, config string) bool {
+// offeredDetached lists the lock's images that the backend has.
+func offeredDetached(ctx context.Context, d sandbox.Detached, l *lock.File) []string {
+	if l == nil {
+		return nil
+	}
+	return slices.DeleteFunc(pinned(l), func(digest string) bool {
+		_, err := d.FindImage(ctx, digest)
+		return err != nil
+	})
+}
+
+// pinned lists the configs of the lock's images for this platform.
+func pinned(l *lock.File) []string {
+	var digests []string
 	for i := range l.Images {
 		for _, p := range l.Images[i].Platforms {
-			if p.Config == config {
-				return true
+			if p.Platform == source.Host().String() {
+				digests = append(digests, p.Config)
 			}
 		}
 	}
-	return false
+	return digests
 }
 
 // openQueue connects to Valkey, and waits for one that isn't there yet.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quavon/quavon/commands/interrupt"
 	"github.com/quavon/quavon/runner/client"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/task"
@@ -189,6 +190,9 @@ func (o *submitOptions) verdict(ctx context.Context, res *client.Result) error {
 		o.say(res.Message, "")
 	case limits != "" && res.Exit != 0:
 		o.say("the job reached "+limits+", which may be why it failed", "")
+	}
+	if res.Reason == job.ReasonCancelled && interrupt.Of(ctx) == nil {
+		return &exitError{Code: exitCancelled}
 	}
 	if code := exitCodeFor(ctx, res.Report.Result); code != exitOK {
 		return &exitError{Code: code}

@@ -29,8 +29,11 @@ type Job struct {
 	// User is the image's user to run as: NAME, UID or UID:GID.
 	User string `json:"user,omitempty"`
 	// Steps run one after the other, in one sandbox, until one fails.
-	Steps  []Step `json:"steps"`
-	Limits Limits `json:"limits,omitzero"`
+	Steps []Step `json:"steps"`
+	// Allow lists the hosts that steps with the network "registries" may reach, as
+	// far as the runner's operator allows them.
+	Allow  []string `json:"allow,omitempty"`
+	Limits Limits   `json:"limits,omitzero"`
 	// Collect lists patterns of files to hand back.
 	Collect []string `json:"collect,omitempty"`
 	// Patch asks for what the job changes in the workspace, as a git patch.
@@ -65,7 +68,8 @@ type Step struct {
 	// Dir is absolute; "" is the workspace.
 	Dir     string   `json:"dir,omitempty"`
 	Timeout Duration `json:"timeout,omitempty"`
-	// Network is what the step may reach: "none".
+	// Network is what the step may reach: "none", or "registries" for what Allow
+	// lists. Such steps come first.
 	Network           job.Network `json:"network,omitempty"`
 	ContinueOnFailure bool        `json:"continue_on_failure,omitempty"`
 }
@@ -129,6 +133,7 @@ func (j *Job) task(id string) (task.Task, error) {
 	t := task.Task{
 		Spec: job.Spec{
 			ID: id, Root: job.Root{Kind: job.RootHost}, Steps: j.steps(), Limits: j.Limits.spec(), Collect: j.Collect,
+			Allow: j.Allow,
 		},
 		Workspace: j.Dir != "" || j.Snapshot != nil, RepoPath: j.RepoPath, Outbox: j.Outbox,
 	}

@@ -28,6 +28,8 @@ type attempt struct {
 	files  []queue.File
 	// began is set before a sandbox may exist.
 	began bool
+	// stop ends sending the log, after everything else.
+	stop context.CancelFunc
 }
 
 // attempt runs a claimed job and tells the queue what became of it. ctx ends when
@@ -46,6 +48,9 @@ func (s *Service) attempt(ctx context.Context, c *queue.Claim) {
 		a.log.Warn("a job's files could not be removed", "error", rmErr)
 	}
 	a.conclude(bound, err)
+	if a.stop != nil {
+		a.stop()
+	}
 }
 
 // run does the job. The error says that it could not be run, or not to its end.
@@ -80,6 +85,7 @@ func (a *attempt) conclude(ctx context.Context, err error) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(a.claim.Err(), queue.ErrLost):
+		_ = a.claim.Release(ctx, true) // only ends what the claim has here
 		a.tell(ctx, Lost, queue.ErrLost)
 		return
 	case errors.Is(a.claim.Err(), queue.ErrCancelled) && ctx.Err() != nil && err != nil:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/queue"
+	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // How often things happen.
@@ -87,6 +88,9 @@ func (s *Service) publish(ctx context.Context) error {
 	h.Policies = map[string]string{}
 	for p, why := range s.Backend.Policies() {
 		h.Policies[string(p)] = why
+	}
+	if !s.Network {
+		h.Policies[string(sandbox.PolicyRegistries)] = "this runner lets nobody out"
 	}
 	return s.worker.PublishHealth(ctx, h)
 }

@@ -62,7 +62,9 @@ func refused(err error) error {
 
 // inSandbox runs the job and takes what it leaves.
 func (a *attempt) inSandbox(ctx context.Context) error {
-	log := &stepLog{out: a.claim.Output(ctx), steps: a.task.Spec.Steps}
+	sending, stop := lastWords(ctx) // a cancelled job's last output arrives too
+	a.stop = stop
+	log := &stepLog{out: a.claim.Output(sending), steps: a.task.Spec.Steps}
 	spec := a.task.ForWorkspace(a.workspaceDir())
 	if a.task.Outbox != nil {
 		spec.Collect = append(spec.Collect[:len(spec.Collect):len(spec.Collect)], a.task.Outbox.Path)

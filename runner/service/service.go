@@ -41,6 +41,8 @@ type Options struct {
 	// Probe tests the sandboxes; see Starts for one.
 	Probe func(context.Context) (queue.Smoke, error)
 
+	// Network says that steps with a network have a way out.
+	Network bool
 	// Slots is how many jobs run at once: 1.
 	Slots int
 	// Bounds are what jobs may ask for.

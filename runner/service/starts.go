@@ -21,9 +21,9 @@ import (
 type Starts struct {
 	Runner  Runner
 	Backend sandbox.Backend
-	// Image is a digest to run in, where the host's toolchain can't be: it needs
-	// a /bin/sh. "" takes the toolchain.
-	Image func() string
+	// Images lists digests to run in where the host's toolchain can't be shown. The
+	// first needs a /bin/sh.
+	Images func(context.Context) ([]string, error)
 	// OwnKernel says that the sandbox has a kernel other than the host's.
 	OwnKernel bool
 }
@@ -34,12 +34,9 @@ show version /proc/version; show net /proc/net/dev; show status /proc/self/statu
 
 // Probe runs the test.
 func (t Starts) Probe(ctx context.Context) (queue.Smoke, error) {
-	root := job.Root{Kind: job.RootHost}
-	if t.Backend.Policies()[sandbox.PolicyRootHost] != sandbox.Enforced || t.Image() != "" {
-		root = job.Root{Kind: job.RootImage, Image: t.Image()}
-	}
-	if root.Kind == job.RootImage && root.Image == "" {
-		return queue.Smoke{}, errors.New("there is no image to run it in: pull one with `quavon images pull`")
+	root, err := t.root(ctx)
+	if err != nil {
+		return queue.Smoke{}, err
 	}
 	var out bytes.Buffer
 	asked := t.limits()
@@ -51,6 +48,20 @@ func (t Starts) Probe(ctx context.Context) (queue.Smoke, error) {
 		return queue.Smoke{}, err
 	}
 	return t.judge(res, asked, out.String()), nil
+}
+
+func (t Starts) root(ctx context.Context) (job.Root, error) {
+	if why, ok := t.Backend.Policies()[sandbox.PolicyRootHost]; ok && why == sandbox.Enforced {
+		return job.Root{Kind: job.RootHost}, nil
+	}
+	images, err := t.Images(ctx)
+	if err == nil && len(images) == 0 {
+		err = errors.New("there is no image to run it in: pull one with `quavon images pull`")
+	}
+	if err != nil {
+		return job.Root{}, err
+	}
+	return job.Root{Kind: job.RootImage, Image: images[0]}, nil
 }
 
 // limits are those that the backend enforces.
