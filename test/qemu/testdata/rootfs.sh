@@ -13,7 +13,7 @@ for fs in ext4 grow; do
   echo more >>/mnt/$fs/h && rm /mnt/$fs/d/g && mkdir /mnt/$fs/new
   if [ $fs = grow ]; then
     resize2fs "$device" >/dev/null 2>&1
-    head -c 200000000 /dev/zero >/mnt/grow/new/big
+    head -c 60000000 /dev/zero >/mnt/grow/new/big
     echo "grown to $(stat -f -c '%b' /mnt/grow) blocks"
   fi
   umount /mnt/$fs
