@@ -14,6 +14,8 @@ packages=(
 	nodejs npm python3 python3-venv # what the compatibility projects run on
 )
 
+"$(dirname "$0")/../test/valkey/server.sh" fetch >/dev/null # unpacked into the cache, not installed
+
 missing=()
 for p in "${packages[@]}"; do
 	# A tool may be there without Debian's package of it (nodejs from elsewhere

@@ -28,4 +28,6 @@ echo "== images"
 "$GO" run ./test/bench/images -runs "$(((RUNS + 1) / 2))" -bin "$PWD/bin" -base "$base" -tar2ext4 "$tar2ext4" || failed=1
 echo "== agent"
 "$GO" test -run '^$' -bench . -benchtime "${RUNS}x" ./runner/agent || failed=1
+echo "== queue"
+GO=$GO test/bench/queue/run.sh || failed=1
 exit $failed
