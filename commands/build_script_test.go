@@ -3,11 +3,13 @@ package commands
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/sigstore/cosign/v2/pkg/cosign"
 
 	"github.com/quavon/quavon/imagebuild/engine/enginetest"
 	it "github.com/quavon/quavon/runner/image/imagetest"
@@ -24,6 +26,10 @@ func TestBuildScripts(t *testing.T) {
 	stateDir := statetest.Path(t)
 	guest, runsc := sandboxtest.Guest(t), sandboxtest.Runsc(t)
 	repo := it.Registry(t)
+	pair, err := cosign.GenerateKeyPair(func(bool) ([]byte, error) { return []byte("correct horse"), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/build",
 		RequireExplicitExec: true,
@@ -38,6 +44,9 @@ func TestBuildScripts(t *testing.T) {
 			e.Setenv("DIGEST1", base[strings.Index(base, "@")+1:])
 			e.Setenv("BASE2", it.Push(t, repo, shellImage(t, "2.0")))
 			e.Setenv("REGISTRY", repo.RegistryStr())
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "cosign.key"), pair.PrivateBytes, 0o600); err != nil {
+				return err
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "interrupt": interruptAfter, "expand": expand},

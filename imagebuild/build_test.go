@@ -113,6 +113,16 @@ func (p *project) builder() *imagebuild.Builder {
 	return b
 }
 
+func (p *project) engine() *engine.Engine {
+	p.t.Helper()
+	e, err := engine.Connect(p.t.Context(), p.host)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
 func (p *project) run(trial bool, names ...string) *imagebuild.Result {
 	p.t.Helper()
 	r, err := p.builder().Run(p.t.Context(), names, trial)
@@ -135,7 +145,7 @@ func TestBuild(t *testing.T) {
 	t.Parallel()
 	host := enginetest.Start(t)
 	for name, test := range map[string]func(*testing.T, *project){
-		"again": again, "trial": trial, "base changes": baseChanges, "lost": lost, "names": names, "failed": failed, "cancelled": cancelled,
+		"again": again, "trial": trial, "base changes": baseChanges, "lost": lost, "tidy": tidy, "names": names, "failed": failed, "cancelled": cancelled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -252,6 +262,27 @@ func lost(t *testing.T, p *project) {
 	}
 	if r := p.run(false); r.Made != 1 {
 		t.Errorf("without the image in the store: made %d", r.Made)
+	}
+}
+
+// tidy keeps the files of two locks, and no more.
+func tidy(t *testing.T, p *project) {
+	var locked []*lock.Platform
+	for i := range 3 {
+		p.write("tools/hello", fmt.Sprintf("hello %d\n", i))
+		_, pl := p.run(false).After.Find("tools", source.Host())
+		locked = append(locked, pl)
+	}
+	e := p.engine()
+	for i, pl := range locked {
+		_, err1 := os.Stat(filepath.Join(p.dir, pl.SBOM.Path))
+		_, err2 := os.Stat(filepath.Join(p.dir, pl.Artefacts[0].Path))
+		_, err3 := e.Inspect(t.Context(), imagebuild.Tag("tools", pl.Config))
+		for _, err := range []error{err1, err2, err3} {
+			if (err == nil) != (i > 0) {
+				t.Errorf("lock %d: %v", i, err)
+			}
+		}
 	}
 }
 

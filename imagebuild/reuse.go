@@ -13,6 +13,7 @@ import (
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/imagebuild/engine"
 	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
 )
 
@@ -20,7 +21,7 @@ import (
 // making the files that are missing; nil when the image must be made again.
 func (b *Builder) reuse(ctx context.Context, i *declare.Image, p v1.Platform, img *lock.Image, had *lock.Platform) (*lock.Platform, error) {
 	there, err := b.present(ctx, img, had)
-	if err != nil || !there {
+	if err != nil || !there || !b.signaturesThere(i, had) {
 		return nil, err
 	}
 	if wanted, err := sameArtefacts(i, had); err != nil || wanted && b.filesThere(had) {
@@ -136,6 +137,25 @@ func (b *Builder) filesThere(p *lock.Platform) bool {
 		}
 	}
 	return true
+}
+
+// signaturesThere says whether the signatures that were checked are beside the
+// lock. One that was made here can be made again.
+func (b *Builder) signaturesThere(i *declare.Image, p *lock.Platform) bool {
+	if p.Signature != nil && i.Ref != "" && !b.hasSignature(p.Signature) {
+		return false
+	}
+	for _, s := range p.BaseSignatures {
+		if !b.hasSignature(&s.Signature) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Builder) hasSignature(s *lock.Signature) bool {
+	_, err := signature.Read(b.beside(signature.Dir), s.Bundle)
+	return err == nil
 }
 
 func (b *Builder) hasSize(path string, size int64) bool {

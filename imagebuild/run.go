@@ -66,6 +66,9 @@ func (b *Builder) Run(ctx context.Context, names []string, trial bool) (*Result,
 	if r.Changed, err = files.write(after, trial); err != nil || trial {
 		return r, err
 	}
+	if r.Changed {
+		b.tidy(ctx, files, after)
+	}
 	return r, b.rename(ctx, after, images)
 }
 
@@ -216,7 +219,7 @@ func (b *Builder) sign(ctx context.Context, i *declare.Image, img *lock.Image) e
 	}
 	for k := range img.Platforms {
 		p := &img.Platforms[k]
-		if p.Signature != nil && p.Signature.Key == b.Signatures.Signer() {
+		if p.Signature != nil && p.Signature.Key == b.Signatures.Signer() && b.hasSignature(p.Signature) {
 			continue
 		}
 		config, err := v1.NewHash(p.Config)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/build"
+	apiimage "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -90,6 +91,15 @@ func (e *Engine) Inspect(ctx context.Context, ref string) (*Image, error) {
 // Tag names an image.
 func (e *Engine) Tag(ctx context.Context, id, name string) error {
 	return e.api.ImageTag(ctx, id, name)
+}
+
+// Untag takes a name away, and with it an image that has no other.
+func (e *Engine) Untag(ctx context.Context, name string) error {
+	_, err := e.api.ImageRemove(ctx, name, apiimage.RemoveOptions{PruneChildren: true})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // Load has the engine read a docker-archive.
