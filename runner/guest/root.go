@@ -36,8 +36,30 @@ func enterWritableRoot() error {
 			return fmt.Errorf("move %s into it: %w", dir, err)
 		}
 	}
+	if err := showNested(root); err != nil {
+		return fmt.Errorf("move %s into it: %w", nestedDir, err)
+	}
 	if err := unix.Chroot(root); err != nil {
 		return err
 	}
 	return os.Chdir("/")
+}
+
+// nestedDir is the disk that some backends give a job besides.
+const nestedDir = "/scratch"
+
+// showNested shows that disk in the new root, where there is one: a directory of the
+// image's with that name is on the root's own device.
+func showNested(root string) error {
+	var disk, own unix.Stat_t
+	if err := unix.Stat("/", &own); err != nil {
+		return err
+	}
+	if unix.Stat(nestedDir, &disk) != nil || disk.Dev == own.Dev {
+		return nil
+	}
+	if err := os.MkdirAll(root+nestedDir, 0o755); err != nil {
+		return err
+	}
+	return unix.Mount(nestedDir, root+nestedDir, "", unix.MS_BIND, "")
 }

@@ -47,6 +47,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Config) (sandbox.Sandbox,
 	if _, err := b.checked(ctx); err != nil {
 		return nil, err
 	}
+	b.warn(c.ID)
 	slot, err := b.State.Create(ctx, b.Name(), c.ID)
 	if err != nil {
 		return nil, unavailable(err)
@@ -95,6 +96,9 @@ func (s *box) start(ctx context.Context, c sandbox.Config) error {
 	s.watch(ctx)
 	if err := s.b.api.ContainerStart(ctx, s.container, container.StartOptions{}); err != nil {
 		return fmt.Errorf("start the container: %w", err)
+	}
+	if s.b.nested() {
+		s.startEngine(ctx, c.MountOwner())
 	}
 	return nil
 }

@@ -49,7 +49,13 @@ func (s *box) create(ctx context.Context, c sandbox.Config) error {
 	h.CapAdd = object.AgentCaps
 	h.Mounts = append(h.Mounts, volumeMount(guest, object.GuestDir, true))
 	s.addLimits(h, c.Limits)
-	if err := s.addScratch(ctx, h, c.Limits.Disk); err != nil {
+	if b.nested() {
+		b.nest(h)
+		err = s.addDisk(ctx, h, c)
+	} else {
+		err = s.addScratch(ctx, h, c.Limits.Disk)
+	}
+	if err != nil {
 		return err
 	}
 	b.confine(h)
@@ -63,7 +69,7 @@ func (s *box) create(ctx context.Context, c sandbox.Config) error {
 
 func (s *box) config(c sandbox.Config) *container.Config {
 	scratch := int64(0)
-	if c.Limits.Disk > 0 {
+	if c.Limits.Disk > 0 && !s.b.nested() { // else this host reads it back
 		scratch = object.ScratchSize(c.Limits.Disk)
 	}
 	return &container.Config{
@@ -133,7 +139,7 @@ func (b *Backend) confine(h *container.HostConfig) {
 	if b.engine.selinux {
 		h.SecurityOpt = append(h.SecurityOpt, "label=disable") // gVisor doesn't know it
 	}
-	if !b.gvisor() {
+	if b.Config.Name == Runc {
 		h.SecurityOpt = append(h.SecurityOpt, "apparmor=unconfined") // the agent has to mount
 	}
 }

@@ -104,10 +104,12 @@ func New(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{
+	b := &Backend{
 		Config: c, api: api, instance: instance, patience: patience,
 		guests: map[string]string{}, images: map[string]*found{}, files: map[string]map[string][]byte{},
-	}, nil
+	}
+	b.warn("")
+	return b, nil
 }
 
 // refuse holds what a configuration rules out, whatever the engine is.

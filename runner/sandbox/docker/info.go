@@ -54,6 +54,11 @@ func (s *box) readBack(ctx context.Context, got *job.Limits) error {
 	if err := differs(s.asked, r.HostConfig); err != nil {
 		return err
 	}
+	if s.b.nested() {
+		if err := s.checkDisk(); err != nil {
+			return err
+		}
+	}
 	st, err := s.stats(ctx)
 	if err != nil {
 		return err
@@ -105,7 +110,9 @@ func differs(want, have *container.HostConfig) error {
 		{"read-only root", want.ReadonlyRootfs == have.ReadonlyRootfs},
 		{"capabilities", slices.Equal(capabilities(want.CapAdd), capabilities(have.CapAdd)) &&
 			slices.Equal(capabilities(want.CapDrop), capabilities(have.CapDrop))},
-		{"security options", slices.Equal(want.SecurityOpt, have.SecurityOpt)},
+		// The engine adds label=disable to privileged containers.
+		{"security options", slices.Equal(want.SecurityOpt, have.SecurityOpt) ||
+			want.Privileged && slices.Equal(append(slices.Clone(want.SecurityOpt), "label=disable"), have.SecurityOpt)},
 		{"annotations", maps.Equal(want.Annotations, have.Annotations)},
 		{"file systems in memory", maps.Equal(want.Tmpfs, have.Tmpfs)},
 		{"binds", len(have.Binds) == 0 && len(have.Devices) == 0 && len(have.VolumesFrom) == 0},

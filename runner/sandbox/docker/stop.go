@@ -49,8 +49,11 @@ func (b *Backend) dispose(ctx context.Context, slot *state.Slot) error {
 	ctx, cancel := b.inTime(context.WithoutCancel(ctx))
 	defer cancel()
 	err := b.removeContainer(ctx, object.Container(b.instance, slot.ID))
-	if err == nil {
+	if err == nil && b.gvisor() {
 		err = b.removeVolume(ctx, object.ScratchVolume(b.instance, slot.ID))
+	}
+	if err == nil && b.nested() {
+		err = unmountDisk(slot.Path(diskDir))
 	}
 	if err != nil {
 		return fault.Wrap(err, "stop sandbox "+slot.ID, "its slot stays taken; see `docker ps -a` for what hangs, then start again to reap it").

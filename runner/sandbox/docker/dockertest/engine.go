@@ -32,16 +32,17 @@ type Engine struct {
 }
 
 // Start starts an engine; Stop it at the end of the test binary. It is not there
-// without root, or where its packages can't be fetched.
-func Start(dir string) (*Engine, error) {
+// without root, or where its packages can't be fetched. mode is passed to the script:
+// with "host-net" the engine shares the host's namespaces.
+func Start(dir string, mode ...string) (*Engine, error) {
 	e := &Engine{Host: os.Getenv(EnvEngine), stop: func() {}}
-	if e.Host == "" {
+	if e.Host == "" || mode != nil {
 		root, err := moduleRoot()
 		if err != nil {
 			return nil, err
 		}
 		script := filepath.Join(root, "test", "docker", "engine.sh")
-		cmd := exec.Command(script, "start", dir, filepath.Join(root, "bin", "runsc"))
+		cmd := exec.Command(script, append([]string{"start", dir, filepath.Join(root, "bin", "runsc")}, mode...)...)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
