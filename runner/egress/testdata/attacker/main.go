@@ -1,0 +1,137 @@
+// Command attacker tries what it is told to on its stdin, one JSON object a line, and
+// answers each with a line. It runs inside a sandbox.
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// attempt is one thing to try.
+type attempt struct {
+	// Dial is "network address", Send what to write then; "" is the door.
+	Dial string
+	Send []byte
+	// Pieces cuts Send, with a pause between.
+	Pieces int
+	// Then is sent after the answer to Send.
+	Then []byte
+	// TLS makes a handshake with this server name after the answer, and asks for
+	// /control.
+	TLS string
+	// Raw opens a raw socket.
+	Raw bool
+}
+
+// outcome is what came back.
+type outcome struct {
+	Answer string
+	Err    string
+}
+
+func main() {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	out := json.NewEncoder(os.Stdout)
+	for in.Scan() {
+		var a attempt
+		if err := json.Unmarshal(in.Bytes(), &a); err != nil {
+			os.Exit(3)
+		}
+		answer, err := try(a)
+		o := outcome{Answer: answer}
+		if err != nil {
+			o.Err = err.Error()
+		}
+		if out.Encode(o) != nil {
+			os.Exit(4)
+		}
+	}
+}
+
+func try(a attempt) (string, error) {
+	if a.Raw {
+		return raw()
+	}
+	network, address := "tcp", "127.0.0.1:3128"
+	if a.Dial != "" {
+		network, address, _ = strings.Cut(a.Dial, " ")
+	}
+	c, err := net.DialTimeout(network, address, 3*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	patience := 5 * time.Second
+	if network == "udp" {
+		patience = 300 * time.Millisecond
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if err := send(c, a.Send, a.Pieces); err != nil {
+		return "", err
+	}
+	if a.TLS != "" || len(a.Then) > 0 {
+		return second(c, a)
+	}
+	return read(c)
+}
+
+func send(c net.Conn, b []byte, pieces int) error {
+	size := len(b)
+	if pieces > 1 {
+		size = len(b)/pieces + 1
+	}
+	for len(b) > 0 {
+		n := min(size, len(b))
+		if _, err := c.Write(b[:n]); err != nil {
+			return err
+		}
+		if b = b[n:]; len(b) > 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// second goes on behind the answer to CONNECT.
+func second(c net.Conn, a attempt) (string, error) {
+	head := make([]byte, 4096)
+	n, err := c.Read(head)
+	if err != nil || !strings.HasPrefix(string(head[:n]), "HTTP/1.1 200") {
+		return string(head[:n]), err
+	}
+	if len(a.Then) > 0 {
+		if err := send(c, a.Then, a.Pieces); err != nil {
+			return "", err
+		}
+		return read(c)
+	}
+	t := tls.Client(c, &tls.Config{ServerName: a.TLS, InsecureSkipVerify: true})
+	if err := t.Handshake(); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(t, "GET /control HTTP/1.1\r\nHost: "+a.TLS+"\r\nConnection: close\r\n\r\n"); err != nil {
+		return "", err
+	}
+	return read(t)
+}
+
+func read(c net.Conn) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(c, 8192))
+	return string(b), err
+}
+
+func raw() (string, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_RAW, syscall.IPPROTO_ICMP)
+	if err != nil {
+		return "", err
+	}
+	return "a raw socket", syscall.Close(fd)
+}
