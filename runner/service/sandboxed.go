@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ func (a *attempt) inSandbox(ctx context.Context) error {
 	a.stop = stop
 	log := &stepLog{out: a.claim.Output(sending), steps: a.task.Spec.Steps}
 	spec := a.task.ForWorkspace(a.workspaceDir())
+	spec.ID = sandboxID(a.claim)
 	if a.task.Outbox != nil {
 		spec.Collect = append(spec.Collect[:len(spec.Collect):len(spec.Collect)], a.task.Outbox.Path)
 	}
@@ -81,6 +83,7 @@ func (a *attempt) inSandbox(ctx context.Context) error {
 	a.began = true
 	res, err := a.s.Runner.Run(ctx, spec, streams)
 	a.report.Result = res
+	a.report.ID = a.claim.ID
 	if o := a.task.Outbox; o != nil {
 		a.report.Changes = slices.DeleteFunc(a.report.Changes, func(c job.Change) bool { return c.Path == o.Path })
 	}
@@ -91,6 +94,14 @@ func (a *attempt) inSandbox(ctx context.Context) error {
 		return err
 	}
 	return a.patch(ctx, diff, began)
+}
+
+// sandboxID names an attempt's sandbox: the one of an earlier attempt may still be on
+// this host, because its runner was killed or stands still.
+func sandboxID(c *queue.Claim) string {
+	const longest = 64
+	suffix := "-" + strconv.FormatUint(uint64(c.Attempt), 10)
+	return c.ID[:min(len(c.ID), longest-len(suffix))] + suffix
 }
 
 // patch stores the workspace's changes. The outbox is none of them.
