@@ -122,3 +122,14 @@ func silent(t *testing.T, met func()) (address string) {
 	}()
 	return l.Addr().String()
 }
+
+// FuzzInstalled reads status files as a base could bring them.
+func FuzzInstalled(f *testing.F) {
+	f.Add([]byte(status))
+	f.Fuzz(func(t *testing.T, status []byte) {
+		packages := installed(status)
+		if !slices.IsSortedFunc(packages, func(a, b string) int { return strings.Compare(name(a), name(b)) }) {
+			t.Errorf("not sorted: %q", packages)
+		}
+	})
+}

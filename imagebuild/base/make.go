@@ -66,7 +66,7 @@ func (r *Recipe) Make(ctx context.Context, arch, dir string, o Options) (*Base, 
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = r.environment(scratch)
+	cmd.Env = r.environment()
 	layer, packages, err := run(ctx, cmd, dir, o.Log)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,8 @@ func run(ctx context.Context, cmd *exec.Cmd, dir string, log io.Writer) (*layer,
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	} else if err != nil {
-		err = fault.Wrap(fmt.Errorf("%w\n%s", err, last), "mmdebstrap couldn't make the base", "check that this machine reaches Debian's mirror, or name another with the secret apt-sources")
+		err = fault.Wrap(fmt.Errorf("%w\n%s", err, last), "mmdebstrap couldn't make the base",
+			"check that this machine reaches Debian's mirror, or name another with the secret apt-sources")
 	}
 	if err == nil {
 		err = readErr
@@ -124,7 +125,7 @@ func moved(diff []string) error {
 		diff, more = diff[:shown], fmt.Sprintf("\nand %d more", len(diff)-shown)
 	}
 	return fault.Wrap(fmt.Errorf("%w:\n%s%s", ErrMoved, strings.Join(diff, "\n"), more), "can't make the base as it is pinned",
-		"name a mirror that keeps old versions with the secret apt-sources, take a newer Quavon, or pin anew; docs/images-shipped.md says how")
+		"take a newer Quavon, name a mirror that keeps old versions with the secret apt-sources, or pin anew: docs/images-shipped.md")
 }
 
 // arguments of mmdebstrap. Files that it needs are put into scratch.
@@ -169,7 +170,7 @@ func (r *Recipe) arguments(arch, scratch string, pins []string, sources []byte) 
 const publicSources = "/usr/share/doc/apt/examples/debian.sources"
 
 // environment is that of mmdebstrap and of the packages' scripts.
-func (r *Recipe) environment(scratch string) []string {
+func (r *Recipe) environment() []string {
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root",
 		"DEBIAN_FRONTEND=noninteractive", fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.Time.Unix()),
