@@ -38,12 +38,12 @@ func (o *Outbox) Read(r io.Reader) (lines []json.RawMessage, refused []Refused) 
 			}
 			return lines, refused
 		}
-		switch why := o.check(line, long); {
+		switch object, why := o.check(line, long); {
 		case len(bytes.TrimSpace(line)) == 0 && !long:
 		case why != "":
 			refuse(n, why)
 		default:
-			lines = append(lines, json.RawMessage(bytes.Clone(bytes.TrimSpace(line))))
+			lines = append(lines, object)
 		}
 		if err != nil {
 			return lines, refused
@@ -64,24 +64,29 @@ func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 	return bytes.TrimSuffix(line, []byte("\n")), false, err
 }
 
-// check says what is wrong with a line, "" when nothing is.
-func (o *Outbox) check(line []byte, long bool) string {
+// check takes a line, or says what is wrong with it. What it takes is written anew, so
+// that all readers see the same: a name that was there twice is there once.
+func (o *Outbox) check(line []byte, long bool) (object json.RawMessage, why string) {
 	switch {
 	case long || len(line) > maxOutboxLine:
-		return fmt.Sprintf("it has more than %d bytes", maxOutboxLine)
+		return nil, fmt.Sprintf("it has more than %d bytes", maxOutboxLine)
 	case !utf8.Valid(line):
-		return "it is not UTF-8"
+		return nil, "it is not UTF-8"
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil || fields == nil {
-		return "it is not a JSON object"
+		return nil, "it is not a JSON object"
 	}
 	var kind string
 	if json.Unmarshal(fields["kind"], &kind) != nil || !validKind.MatchString(kind) {
-		return `its "kind" is missing, or no word of a-z, 0-9 and _.-`
+		return nil, `its "kind" is missing, or no word of a-z, 0-9 and _.-`
 	}
 	if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, kind) {
-		return fmt.Sprintf("nobody asked for the kind %q", kind)
+		return nil, fmt.Sprintf("nobody asked for the kind %q", kind)
 	}
-	return ""
+	object, err := json.Marshal(fields)
+	if err != nil {
+		return nil, "it can't be written as JSON"
+	}
+	return object, ""
 }
