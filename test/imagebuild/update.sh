@@ -1,29 +1,30 @@
 #!/bin/bash
-# update.sh IMAGE: pin anew, to what the registries have today, the packages of all
-# shipped images: what *.in and package.json name, and everything they pull in. IMAGE is
-# the base in a Docker Engine (DOCKER_HOST) that reaches the registries by --network=host.
-# Needs docker, npm, go, and uv for Python.
+# update.sh [DIR]: pin anew, to what the registries have today, all packages of the
+# shipped images: those that recipe.yaml, *.in and package.json name, and what they pull
+# in. DIR is a copy of templates/images, or that itself. Needs mmdebstrap as root, npm,
+# and uv for Python. Go's sums are made by hand, in scanners/:
+#   go get -modfile=tools.mod -tool MODULE@VERSION
 set -euo pipefail
-base=$1
-cd "$(dirname "$0")/../../templates/images"
+cd "${1:-$(dirname "$0")/../../templates/images}"
+export DIR=$PWD LC_ALL=C
 
-# Everything that apt-get would install on the base, with versions.
-debs() {
-	docker run --rm -i --network=host "$base" sh -c '
-		apt-get -q update >/dev/null
-		apt-get -s install --no-install-recommends $(cat)' <"$1" |
-		sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p' | LC_ALL=C sort -u
-}
+# apt itself says what it would install on the base.
+export PINS='
+chroot "$1" dpkg-query -W -f "\${Package}=\${Version}\n" | sort -t= -k1,1 >"$DIR/debian/amd64.txt"
+for wanted in "$DIR"/*/apt.in "$DIR"/*/fetch.in; do
+	case $wanted in */apt.in) pins=${wanted%in}txt ;; *) pins=${wanted%in}apt ;; esac
+	chroot "$1" apt-get -s install --no-install-recommends $(cat "$wanted") |
+		sed -n "s/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1=\2/p" | sort -u >"$pins"
+done'
+mmdebstrap --quiet --variant=minbase --customize-hook='sh -euc "$PINS" pins "$1"' \
+	--include="$(sed -n 's/^include: \[\(.*\)\]/\1/p' debian/recipe.yaml)" \
+	"$(sed -n 's/^suite: //p' debian/recipe.yaml)" /dev/null
 
-for image in go guest node python scanners; do (
-	cd "$image"
-	debs apt.in >apt.txt
-	debs fetch.in >fetch.apt
-	for in in python.in node.in; do
-		[ ! -e $in ] || uv pip compile -q --no-header --no-annotate --generate-hashes --only-binary :all: \
-			--python-version 3.13 --python-platform x86_64-manylinux_2_28 -o "${in%.in}.txt" $in
-	done
-	[ ! -e package.json ] ||
-		npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund >/dev/null
-); done
-# Go's own sums: `go get -modfile=tools.mod -tool MODULE@VERSION` in scanners/.
+for in in */python.in */node.in; do
+	uv pip compile -q --no-header --no-annotate --generate-hashes --only-binary :all: \
+		--python-version 3.13 --python-platform x86_64-manylinux_2_28 -o "${in%.in}.txt" "$in"
+done
+for package in */package.json; do
+	(cd "$(dirname "$package")" && npm install --package-lock-only --ignore-scripts \
+		--omit-lockfile-registry-resolved --no-audit --no-fund >/dev/null)
+done
