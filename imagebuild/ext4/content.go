@@ -170,7 +170,7 @@ func (s *source) read(p []byte) (int, error) {
 // Free turns content that Append stored into free space, such as a file that an
 // upper layer replaces.
 func (w *Writer) Free(data, size int64) error {
-	if err := w.out.flush(); err != nil {
+	if err := w.out.sync(); err != nil {
 		return err
 	}
 	for _, e := range w.extents(data, size) {

@@ -65,7 +65,7 @@ func (f *finisher) contents() error {
 	if err := f.writeJournal(); err != nil {
 		return err
 	}
-	return f.out.flush()
+	return f.out.sync()
 }
 
 func (f *finisher) content(id flatten.ID, i *flatten.Inode) error {

@@ -30,10 +30,14 @@ type stream struct {
 	at  int64
 	buf []byte
 	n   int
+	// spare is the buffer before, which is being written while done is awaited.
+	spare []byte
+	busy  bool
+	done  chan error
 }
 
 func newStream(f *os.File, h heads, limit int64) stream {
-	return stream{f: f, heads: h, limit: limit, at: h.after(0)}
+	return stream{f: f, heads: h, limit: limit, at: h.after(0), done: make(chan error, 1)}
 }
 
 // next is the block that will be handed out next.
@@ -94,13 +98,40 @@ func (s *stream) skip(n int64, got func(run)) error {
 	return nil
 }
 
+// flush begins to write what is in the buffer, once the buffer before is written. So
+// one processor reads while another writes.
 func (s *stream) flush() error {
 	at, p := s.at, s.buf[:s.n]
 	s.at, s.n = s.next(), 0
 	if s.at > maxImage>>blockBits {
 		return fmt.Errorf("the content exceeds the largest image of %d bytes", int64(maxImage))
 	}
-	return s.writeAt(p, at)
+	if err := s.wait(); err != nil || len(p) == 0 {
+		return err
+	}
+	if s.spare == nil {
+		s.spare = make([]byte, bufferSize)
+	}
+	s.buf, s.spare, s.busy = s.spare, s.buf, true
+	go func() { s.done <- s.writeAt(p, at) }()
+	return nil
+}
+
+// wait returns when nothing is being written any more.
+func (s *stream) wait() error {
+	if !s.busy {
+		return nil
+	}
+	s.busy = false
+	return <-s.done
+}
+
+// sync writes everything.
+func (s *stream) sync() error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.wait()
 }
 
 // writeAt writes blocks, unless they lie beyond the image.

@@ -95,7 +95,7 @@ func TestOdd(t *testing.T) {
 func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	it.NeedMount(t)
-	n := 5_000
+	n := 2_000
 	if heavy() {
 		n = 100_000
 	}
@@ -116,7 +116,7 @@ func TestManyFiles(t *testing.T) {
 func TestManySubdirectories(t *testing.T) {
 	t.Parallel()
 	it.NeedMount(t)
-	n := 3_000
+	n := 1_500
 	if heavy() {
 		n = 70_000
 	}
@@ -132,7 +132,7 @@ func TestManySubdirectories(t *testing.T) {
 func TestHugeSparseFile(t *testing.T) {
 	t.Parallel()
 	it.NeedMount(t)
-	size := int64(96<<20 + 12345)
+	size := int64(24<<20 + 12345)
 	if heavy() {
 		size = 6<<30 + 12345
 	}

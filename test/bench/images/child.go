@@ -20,6 +20,8 @@ func child(what string, args []string) error {
 	switch what {
 	case "gunzip":
 		return unpack(args[0])
+	case "big":
+		return writeBig(args[0])
 	case "ext4", "bound":
 		in, err := os.Open(args[0])
 		if err != nil {
