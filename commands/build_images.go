@@ -68,7 +68,8 @@ func newBuildImages(p *program) *cobra.Command {
 	f.StringVarP(&o.File, "file", "f", "", "declaration of the images; images.yaml, or without one what Quavon ships")
 	f.StringVar(&o.Lock, "lock", "", "lock file to write; QUAVON_SANDBOX_IMAGES_FILE, or images.lock.json")
 	f.StringVar(&o.DockerHost, "docker-host", "", "address of the Docker Engine; DOCKER_HOST, or its usual socket")
-	f.StringArrayVar(&o.Mirrors, "mirror", nil, "where to read a registry instead: REGISTRY=HOST[/PREFIX], or HOST for all; QUAVON_IMAGES_MIRROR")
+	f.StringArrayVar(&o.Mirrors, "mirror", nil,
+		"where to read a registry instead: REGISTRY=HOST[/PREFIX], or HOST for all; QUAVON_IMAGES_MIRROR")
 	f.StringArrayVar(&o.Platforms, "platform", nil, "platform to build for, when not this host's; the engine needs emulation for it")
 	f.StringArrayVar(&o.Secrets, "secret", nil, "file that steps may mount and no image keeps: ID=FILE")
 	f.StringVar(&o.Network, "network", "", "network of the steps: default, host or none")

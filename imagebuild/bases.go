@@ -63,10 +63,11 @@ func (b *Builder) makeBase(ctx context.Context, e *engine.Engine, d *declare.Bas
 	return b.bootstrap(ctx, e, d, p, tag)
 }
 
-// baseTag names a base by what it is made from.
+// baseTag names a base by what it is made from. The host can't exist: some engines
+// look for a name in its registry before they take what they have.
 func baseTag(name, digest string, p v1.Platform) string {
 	_, hex, _ := strings.Cut(digest, ":")
-	return fmt.Sprintf("quavon/base-%s:%s-%s", name, hex[:12], p.Architecture)
+	return fmt.Sprintf("quavon.invalid/base-%s:%s-%s", name, hex[:12], p.Architecture)
 }
 
 // bootstrap makes a base by its recipe.

@@ -35,7 +35,7 @@ func (b *Builder) Check(ctx context.Context, names []string) ([]Stale, error) {
 			return nil, err
 		}
 		for _, p := range b.platforms(i) {
-			why := ""
+			var why string
 			_, had := findIn(l, i.Name, digest, p.String())
 			if had == nil {
 				why = missing(l, i.Name, digest)

@@ -97,8 +97,12 @@ func describe(p *lock.Platform) []Field {
 		artefacts = append(artefacts, fmt.Sprintf("%s %.1f MiB %s", a.Kind, float64(a.Size)/(1<<20), a.SHA256))
 	}
 	return []Field{
-		{Name: "manifest", New: p.Manifest}, {Name: "config", New: p.Config}, {Name: "base", New: strings.Join(p.Base, " ")},
-		{Name: "layers", New: countOf(p.DiffIDs)}, {Name: "size", New: size}, {Name: "signed by", New: signed},
+		{Name: "manifest", New: p.Manifest},
+		{Name: "config", New: p.Config},
+		{Name: "base", New: strings.Join(p.Base, " ")},
+		{Name: "layers", New: countOf(p.DiffIDs)},
+		{Name: "size", New: size},
+		{Name: "signed by", New: signed},
 		{Name: "file systems", New: strings.Join(artefacts, ", ")},
 	}
 }

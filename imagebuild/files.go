@@ -119,7 +119,8 @@ func artefactOptions(a declare.Artefact) (rootfs.Options, error) {
 			err = fmt.Errorf("there is no such option")
 		}
 		if err != nil {
-			return o, fault.Wrap(err, fmt.Sprintf("the option %s: %q of an artefact", name, value), "use free, size and journal with sizes such as 1GiB, or resize with true")
+			return o, fault.Wrap(err, fmt.Sprintf("the option %s: %q of an artefact", name, value),
+				"use free, size and journal with sizes such as 1GiB, or resize with true")
 		}
 	}
 	return o, o.Check()

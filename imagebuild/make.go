@@ -171,7 +171,8 @@ func unmoved(ctx context.Context, e *engine.Engine, bases map[string]*base) erro
 			return err
 		}
 		if at.ID != base.id {
-			return fault.New("the name "+base.tag+" was moved to another image during the build", "build again, and find out who uses this Docker Engine")
+			return fault.New("the name "+base.tag+" was moved to another image during the build",
+				"build again, and find out who uses this Docker Engine")
 		}
 	}
 	return nil

@@ -44,8 +44,7 @@ func (b *Builder) reuse(ctx context.Context, i *declare.Image, p v1.Platform, im
 
 // present says whether the store and, for built images, the engine have an image.
 func (b *Builder) present(ctx context.Context, img *lock.Image, p *lock.Platform) (bool, error) {
-	r, err := b.Store.Find(p.Config)
-	if err != nil || b.Store.Verify(ctx, r, false) != nil {
+	if !b.stored(ctx, p) {
 		return false, nil
 	}
 	if img.Source != lock.SourceDockerDaemon {
@@ -63,6 +62,12 @@ func (b *Builder) present(ctx context.Context, img *lock.Image, p *lock.Platform
 		return false, err
 	}
 	return true, nil
+}
+
+// stored says whether the store has an image, intact.
+func (b *Builder) stored(ctx context.Context, p *lock.Platform) bool {
+	r, err := b.Store.Find(p.Config)
+	return err == nil && b.Store.Verify(ctx, r, false) == nil
 }
 
 // ErrOtherImage is an image of the engine that isn't what the lock says.

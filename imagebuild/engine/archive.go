@@ -37,7 +37,8 @@ func (e *Engine) LoadSource(ctx context.Context, img *source.Image, name, scratc
 	a := &archive{config: img.RawConfig, id: img.Config}
 	for i := range img.Layers {
 		l := &img.Layers[i]
-		a.layers = append(a.layers, archiveLayer{l.DiffID, func(ctx context.Context) (io.ReadCloser, error) { return l.Open(ctx, progress) }})
+		open := func(ctx context.Context) (io.ReadCloser, error) { return l.Open(ctx, progress) }
+		a.layers = append(a.layers, archiveLayer{l.DiffID, open})
 	}
 	return e.loadArchive(ctx, a, name, scratch)
 }

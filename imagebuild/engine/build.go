@@ -53,19 +53,22 @@ func (e *Engine) Build(ctx context.Context, b *Build) (id string, err error) {
 		Dockerfile: b.Dockerfile, Target: b.Target, BuildArgs: pointers(b.Args), Platform: b.Platform,
 		NetworkMode: b.Network, Remove: true, ForceRemove: true, NoCache: b.NoCache, Version: build.BuilderV1,
 	}
+	body := b.Context
 	switch {
 	case e.BuildKit:
-		o.Version = build.BuilderBuildKit
-		s, err := e.openSession(ctx, b.Secrets)
-		if err != nil {
-			return "", fmt.Errorf("open a BuildKit session: %w", err)
+		s, failed := e.openSession(ctx, b)
+		if failed != nil {
+			return "", fmt.Errorf("open a BuildKit session: %w", failed)
 		}
 		defer s.close()
-		o.SessionID = s.id
+		defer func() { err = s.explain(err) }()
+		// Not in the request: engines that keep images in containerd don't find it there.
+		body, o.RemoteContext, o.Version, o.SessionID = nil, s.contextURL(), build.BuilderBuildKit, s.id
 	case len(b.Secrets) > 0:
-		return "", fault.New("this Docker Engine has no BuildKit, which secrets need", "use Docker Engine 23 or newer, or leave --secret out")
+		return "", fault.New("this Docker Engine has no BuildKit, which secrets need",
+			"use Docker Engine 23 or newer, or leave --secret out")
 	}
-	resp, err := e.api.ImageBuild(ctx, b.Context, o)
+	resp, err := e.api.ImageBuild(ctx, body, o)
 	if err != nil {
 		return "", cause(ctx, err)
 	}

@@ -1,9 +1,10 @@
 // Package engine has the Docker Engine build, load and save images, through its
 // API alone: no file of the daemon's host is used, and no docker program.
 //
-// BuildKit is used where the daemon offers it. Of BuildKit's client only one
-// service is needed, the one that hands out secrets, so this package serves it by
-// itself instead of linking BuildKit's session, gRPC and all that they bring.
+// BuildKit is used where the daemon offers it. Of BuildKit's client only two
+// services are needed, which hand out secrets and the context, so this package
+// serves them by itself instead of linking BuildKit's session, gRPC and all that
+// they bring.
 package engine
 
 import (
@@ -50,7 +51,8 @@ func Connect(ctx context.Context, host string) (*Engine, error) {
 }
 
 func unreachable(err error, host string) error {
-	return fault.Wrap(err, "can't reach the Docker Engine", "start Docker, or name its address with --docker-host or DOCKER_HOST; tried "+host)
+	return fault.Wrap(err, "can't reach the Docker Engine",
+		"start Docker, or name its address with --docker-host or DOCKER_HOST; tried "+host)
 }
 
 // Close ends the connections to the engine.

@@ -5,17 +5,20 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The two gRPC methods that are served to BuildKit.
+// The gRPC methods that are served to BuildKit.
 const (
 	methodSecret = "/moby.buildkit.secrets.v1.Secrets/GetSecret"
+	methodPull   = "/moby.upload.v1.Upload/Pull"
 	methodHealth = "/grpc.health.v1.Health/Check"
 )
 
@@ -25,6 +28,14 @@ const (
 	grpcInvalidArgument = "3"
 	grpcNotFound        = "5"
 	grpcUnimplemented   = "12"
+	grpcInternal        = "13"
+)
+
+const (
+	// contextHost is a host that BuildKit reads from this session.
+	contextHost = "http://buildkit-session/"
+	// chunk of the context that is sent in one message, in bytes.
+	chunk = 256 << 10
 )
 
 // maxRequest bounds what BuildKit may ask in one request.
@@ -35,21 +46,24 @@ const maxRequest = 64 << 10
 type session struct {
 	id      string
 	secrets map[string][]byte
-	conn    net.Conn
-	server  *http.Server
-	done    chan struct{}
+	context io.Reader
+	// failed is what went wrong with the context.
+	failed atomic.Pointer[error]
+	conn   net.Conn
+	server *http.Server
+	done   chan struct{}
 }
 
-func (e *Engine) openSession(ctx context.Context, secrets map[string][]byte) (*session, error) {
+func (e *Engine) openSession(ctx context.Context, b *Build) (*session, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, err
 	}
-	s := &session{id: hex.EncodeToString(id[:]), secrets: secrets, done: make(chan struct{})}
+	s := &session{id: hex.EncodeToString(id[:]), secrets: b.Secrets, context: b.Context, done: make(chan struct{})}
 	conn, err := e.api.DialHijack(ctx, "/session", "h2c", map[string][]string{
 		"X-Docker-Expose-Session-Uuid":        {s.id},
 		"X-Docker-Expose-Session-Name":        {"quavon"},
-		"X-Docker-Expose-Session-Grpc-Method": {methodSecret, methodHealth},
+		"X-Docker-Expose-Session-Grpc-Method": {methodSecret, methodPull, methodHealth},
 	})
 	if err != nil {
 		return nil, err
@@ -70,17 +84,62 @@ func (s *session) close() {
 	<-s.done
 }
 
-// ServeHTTP answers one gRPC call: a message of five bytes of header and a
-// protocol buffer, and the status in a trailer.
+// contextURL is what BuildKit reads the context from.
+func (s *session) contextURL() string { return contextHost + s.id }
+
+// ServeHTTP answers one gRPC call: messages, and the status in a trailer.
 func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
-	answer, status := s.call(r)
-	if status == grpcOK {
-		frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(answer)))
-		_, _ = w.Write(append(frame, answer...)) // BuildKit notices by itself
+	status := grpcOK
+	if r.URL.Path == methodPull {
+		status = s.pull(w, r)
+	} else {
+		var answer []byte
+		if answer, status = s.call(r); status == grpcOK {
+			_ = send(w, answer) // BuildKit notices by itself
+		}
 	}
 	h.Set(http.TrailerPrefix+"Grpc-Status", status)
+}
+
+// send writes a message: five bytes of header and a protocol buffer.
+func send(w io.Writer, message []byte) error {
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+	_, err := w.Write(append(frame, message...))
+	return err
+}
+
+// pull sends the context, in messages whose first field is data.
+func (s *session) pull(w io.Writer, r *http.Request) (status string) {
+	if r.Header.Get("Urlpath") != "/"+s.id {
+		return grpcNotFound
+	}
+	buf := make([]byte, chunk)
+	for {
+		n, err := io.ReadFull(s.context, buf)
+		if n > 0 {
+			data := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), buf[:n])
+			if err := send(w, data); err != nil {
+				return grpcInternal
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return grpcOK
+		case err != nil:
+			s.failed.CompareAndSwap(nil, &err)
+			return grpcInternal
+		}
+	}
+}
+
+// explain prefers what went wrong on this side.
+func (s *session) explain(err error) error {
+	if own := s.failed.Load(); err != nil && own != nil {
+		return *own
+	}
+	return err
 }
 
 func (s *session) call(r *http.Request) (answer []byte, status string) {

@@ -64,7 +64,9 @@ func Scan(root *os.File) ([]Package, error) {
 		}
 	}
 	slices.SortFunc(s.found, func(a, b Package) int {
-		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.arch, b.arch))
+		return cmp.Or(
+			cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.arch, b.arch),
+		)
 	})
 	return slices.Compact(s.found), nil
 }

@@ -89,7 +89,8 @@ func TestScan(t *testing.T) {
 		it.File("usr/lib/python3/dist-packages/Bandit_x-1.8.6.dist-info/METADATA", "Name: Bandit_x\nVersion: 1.8.6\n\nName: in the text\nVersion: 3\n"),
 		it.File("usr/local/go/VERSION", "go1.26.0\ntime 2026\n"),
 	}, []it.Entry{
-		it.File(modules+".wh.deleted", ""), {Name: "usr/bin/tool", Body: string(program), Mode: 0o755},
+		it.File(modules+".wh.deleted", ""),
+		{Name: "usr/bin/tool", Body: string(program), Mode: 0o755},
 		{Name: "usr/bin/text", Body: string(bytes.Repeat([]byte("x"), 5000)), Mode: 0o755},
 	}))
 	if err != nil {

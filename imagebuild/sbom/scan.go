@@ -134,9 +134,8 @@ func (s *scanner) npm(file *erofs.File) error {
 	if err != nil {
 		return err
 	}
-	if json.Unmarshal(raw, &p) != nil {
-		return nil // a fixture, or somebody's joke: no package
-	}
+	// What is no JSON is a fixture, or somebody's joke: it names no package.
+	_ = json.Unmarshal(raw, &p)
 	return s.add(Package{Type: "npm", Name: p.Name, Version: p.Version})
 }
 
@@ -166,15 +165,24 @@ func (s *scanner) goVersion(file *erofs.File) error {
 	return s.add(Package{Type: "generic", Name: "go", Version: version})
 }
 
-// goBinary reads the modules that a Go program was built from.
-func (s *scanner) goBinary(file *erofs.File) error {
+// buildInfo is nil of what is no Go program.
+func buildInfo(file *erofs.File) *buildinfo.BuildInfo {
 	magic := make([]byte, 4)
 	if _, err := file.At().ReadAt(magic, 0); err != nil || string(magic) != "\x7fELF" {
 		return nil
 	}
 	info, err := buildinfo.Read(file.At())
 	if err != nil {
-		return nil // no Go program
+		return nil
+	}
+	return info
+}
+
+// goBinary reads the modules that a Go program was built from.
+func (s *scanner) goBinary(file *erofs.File) error {
+	info := buildInfo(file)
+	if info == nil {
+		return nil
 	}
 	version := strings.TrimPrefix(info.GoVersion, "go")
 	if err := s.add(Package{Type: "golang", Name: "stdlib", Version: version}); err != nil {
