@@ -21,6 +21,7 @@ import (
 // box is one sandbox.
 type box struct {
 	b         *Backend
+	engine    *engine
 	slot      *state.Slot
 	limits    job.Limits
 	container string
@@ -44,7 +45,8 @@ var _ sandbox.Sandbox = (*box)(nil)
 
 // Start implements sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, c sandbox.Config) (sandbox.Sandbox, error) {
-	if _, err := b.checked(ctx); err != nil {
+	e, err := b.checked(ctx)
+	if err != nil {
 		return nil, err
 	}
 	b.warn(c.ID)
@@ -52,7 +54,7 @@ func (b *Backend) Start(ctx context.Context, c sandbox.Config) (sandbox.Sandbox,
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	s := &box{b: b, slot: slot, limits: c.Limits, done: make(chan struct{}), unwatch: func(error) {}}
+	s := &box{b: b, engine: e, slot: slot, limits: c.Limits, done: make(chan struct{}), unwatch: func(error) {}}
 	if err := s.start(ctx, c); err != nil {
 		if s.conn != nil {
 			_ = s.conn.Close()

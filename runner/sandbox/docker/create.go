@@ -17,7 +17,7 @@ var noHealthcheck = &container.HealthConfig{Test: []string{"NONE"}}
 // harden sets what holds for every container, started or not: no network, no log
 // on the host's disk, no capability, nothing writable.
 func (b *Backend) harden(h *container.HostConfig) {
-	h.Runtime = b.Runtime
+	h.Runtime = b.Config.Runtime
 	h.NetworkMode = "none"
 	h.IpcMode = "none" // else there is a /dev/shm beside the disk limit
 	h.LogConfig = container.LogConfig{Type: "none"}
@@ -58,7 +58,7 @@ func (s *box) create(ctx context.Context, c sandbox.Config) error {
 	if err != nil {
 		return err
 	}
-	b.confine(h)
+	b.confine(h, s.engine)
 	r, err := b.api.ContainerCreate(ctx, s.config(c), h, nil, nil, object.Container(b.instance, c.ID))
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (s *box) addScratch(ctx context.Context, h *container.HostConfig, disk int6
 }
 
 // confine adds what depends on the engine.
-func (b *Backend) confine(h *container.HostConfig) {
-	if b.engine.selinux {
+func (b *Backend) confine(h *container.HostConfig, e *engine) {
+	if e.selinux {
 		h.SecurityOpt = append(h.SecurityOpt, "label=disable") // gVisor doesn't know it
 	}
 	if b.Config.Name == Runc {

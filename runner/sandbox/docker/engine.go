@@ -79,7 +79,7 @@ func (b *Backend) look(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{version: v.Version, selinux: hasOption(info, "selinux")}
-	if r, ok := info.Runtimes[b.Runtime]; ok {
+	if r, ok := info.Runtimes[b.Config.Runtime]; ok {
 		e.runtime = append([]string{r.Path}, r.Args...)
 	}
 	return e, nil
@@ -152,19 +152,19 @@ func (b *Backend) checkInfo(info system.Info) error {
 	case !info.MemoryLimit || !info.PidsLimit || !info.CPUCfsQuota:
 		return fault.New("the engine's kernel can't limit memory, processes or processors", "enable these control groups")
 	}
-	r, registered := info.Runtimes[b.Runtime]
+	r, registered := info.Runtimes[b.Config.Runtime]
 	if !registered {
-		return fault.New(fmt.Sprintf("the engine has no runtime %q, only %s", b.Runtime, strings.Join(runtimeNames(info), ", ")), b.register())
+		return fault.New(fmt.Sprintf("the engine has no runtime %q, only %s", b.Config.Runtime, strings.Join(runtimeNames(info), ", ")), b.register())
 	}
 	if b.gvisor() {
-		return weakened(b.Runtime, r.Args)
+		return weakened(b.Config.Runtime, r.Args)
 	}
 	return nil
 }
 
 func (b *Backend) register() string {
 	if b.gvisor() {
-		return "type: sudo runsc install --runtime=" + b.Runtime + " -- --platform=systrap && sudo systemctl reload docker"
+		return "type: sudo runsc install --runtime=" + b.Config.Runtime + " -- --platform=systrap && sudo systemctl reload docker"
 	}
 	return "install the runtime and register it in the engine's daemon.json"
 }
