@@ -93,12 +93,12 @@ func factory(t *testing.T, name, host string, l *lock.File) conformance.Factory 
 func TestConformanceRunscGuarded(t *testing.T) {
 	dockertest.Require(t, engine, engineErr)
 	c := v1.Config{Volumes: map[string]struct{}{"/data": {}}, Env: []string{"GODEBUG=x=y"}, User: "app"}
-	l := engine.Add(t, dockertest.Busybox(t, c), lock.SourceDockerArchive)
+	l := engine.Add(t, dockertest.Busybox(t, c))
 	conformance.Run(t, factory(t, docker.Runsc, guarded(t, l, "runsc"), l))
 }
 
 func TestConformanceRunc(t *testing.T) {
 	dockertest.Require(t, engine, engineErr)
-	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}), lock.SourceDockerArchive)
+	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}))
 	conformance.Run(t, factory(t, docker.Runc, engine.Host, l))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 )
@@ -72,7 +73,7 @@ func startGuard(t *testing.T, dir string, l *lock.File) {
 // know.
 func TestInsideAContainer(t *testing.T) {
 	dockertest.Require(t, engine, engineErr)
-	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}), lock.SourceDockerArchive)
+	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}))
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -84,7 +85,11 @@ func TestInsideAContainer(t *testing.T) {
 		cat /w/patch; cat /w/result
 		quavon run --backend docker-runsc --image busybox -- true 2>&1 || echo refused $?
 		quavon run --backend docker-runc-insecure --image test -- true 2>&1 || echo refused $?`
-	out := runInContainer(t, l.Images[0].Platforms[0].Config, dir, script)
+	img, err := newBench(t, docker.Runsc, engine.Host, l).Backend.(*docker.Backend).FindImage(t.Context(), l.Images[0].Platforms[0].Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := runInContainer(t, img.ID, dir, script)
 	begin := strings.Index(out, "{\n")
 	if !strings.HasPrefix(out, "given\n0\n") || !strings.Contains(out, "+new\n") || begin < 0 {
 		t.Fatalf("got %s", out)

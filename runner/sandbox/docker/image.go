@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -101,7 +102,7 @@ func (b *Backend) lookUp(ctx context.Context, img *lock.Image, p *lock.Platform)
 		}
 		return accept(r, img, p)
 	}
-	return nil, fault.New(fmt.Sprintf("the engine doesn't have %s (%s)", img.Name, p.Config), "run `docker pull "+pull(img, p)+"`")
+	return nil, fault.New(fmt.Sprintf("the engine doesn't have %s (%s)", img.Name, p.Config), provide(img, p))
 }
 
 // references are the names an engine may know an image by, all of them digests.
@@ -119,12 +120,15 @@ func references(img *lock.Image, p *lock.Platform) []string {
 	return refs
 }
 
-func pull(img *lock.Image, p *lock.Platform) string {
-	d := p.Manifest
-	if img.Index != "" {
-		d = img.Index
+// provide says how an image gets into the engine.
+func provide(img *lock.Image, p *lock.Platform) string {
+	switch {
+	case img.Source == lock.SourceRegistry:
+		return "run `docker pull " + img.Ref + "@" + cmp.Or(img.Index, p.Manifest) + "`"
+	case p.Manifest == "":
+		return "run `docker load` with its archive; an engine with containerd's image store needs an image of a registry or an OCI layout"
 	}
-	return img.Ref + "@" + d
+	return "run `docker load` with its archive"
 }
 
 // accept compares what the engine has with the lock.

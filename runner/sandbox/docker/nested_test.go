@@ -13,7 +13,6 @@ import (
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/image/imagetest"
-	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/hostlist"
@@ -33,7 +32,7 @@ func TestPrivileged(t *testing.T) {
 	defer own.Stop()
 	dockerd := imagetest.File("bin/dockerd", "#!/bin/sh\necho $@ > /scratch/started\n")
 	dockerd.Mode = 0o755
-	l := own.Add(t, dockertest.Busybox(t, v1.Config{User: "app"}, dockerd), lock.SourceDockerArchive)
+	l := own.Add(t, dockertest.Busybox(t, v1.Config{User: "app"}, dockerd))
 	b := newBench(t, docker.Privileged, own.Host, l)
 	var log bytes.Buffer
 	logged := b.Backend.(*docker.Backend).Config

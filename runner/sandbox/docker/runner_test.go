@@ -52,7 +52,7 @@ func TestJob(t *testing.T) {
 	dockertest.Require(t, engine, engineErr)
 	img := dockertest.Busybox(t, v1.Config{User: "app", WorkingDir: "/app", Env: []string{"A=b"}, Volumes: map[string]struct{}{"/data": {}}},
 		imagetest.Dir("data"), imagetest.File("data/d", "d\n"), imagetest.File("etc/group", "root:x:0:\nother:x:77:app\n"))
-	l := engine.Add(t, img, lock.SourceDockerArchive)
+	l := engine.Add(t, img)
 	config := l.Images[0].Platforms[0].Config
 	for _, c := range []struct{ name, user, want string }{
 		{docker.Runsc, "", "1000 77 /app b given kept d 2 no network"},
@@ -103,7 +103,7 @@ func TestJob(t *testing.T) {
 // A workspace that doesn't fit is the job's limit, not the sandbox's failure.
 func TestWorkspaceLargerThanTheDisk(t *testing.T) {
 	dockertest.Require(t, engine, engineErr)
-	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}), lock.SourceDockerArchive)
+	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}))
 	b := newBench(t, docker.Runsc, engine.Host, l)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "big"), make([]byte, 8<<20), 0o644); err != nil {

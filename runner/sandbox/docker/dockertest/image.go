@@ -1,6 +1,7 @@
 package dockertest
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/lock"
@@ -47,22 +46,49 @@ func Busybox(t testing.TB, c v1.Config, more ...imagetest.Entry) v1.Image {
 }
 
 // Add puts an image into the engine and returns a lock that pins it.
-func (e *Engine) Add(t testing.TB, img v1.Image, source lock.Source) *lock.File {
+func (e *Engine) Add(t testing.TB, img v1.Image) *lock.File {
 	t.Helper()
-	archive := filepath.Join(t.TempDir(), "image.tar")
-	tag, err := name.NewTag("quavon.test/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + ":1")
+	e.Load(t, archive(t, img))
+	return Lock(t, img)
+}
+
+// archive is an image as `docker save` writes it: an OCI layout, for which an engine
+// with containerd's image store keeps the manifest, with the list that the classic
+// store reads.
+func archive(t testing.TB, img v1.Image) string {
+	t.Helper()
+	dir := imagetest.Layout(t, img)
+	blob := func(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
+	config, err := img.ConfigName()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tarball.WriteToFile(archive, tag, img); err != nil {
+	m, err := img.Manifest()
+	if err != nil {
 		t.Fatal(err)
 	}
-	e.Load(t, archive)
-	return Lock(t, img, source)
+	list := []map[string]any{{"Config": blob(config), "RepoTags": []string{}}}
+	var layers []string
+	for _, l := range m.Layers {
+		layers = append(layers, blob(l.Digest))
+	}
+	list[0]["Layers"] = layers
+	data, err := json.Marshal(list)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "manifest.json"), data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "image.tar")
+	if out, err := exec.Command("tar", "-C", dir, "-cf", file, ".").CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v %s", err, out)
+	}
+	return file
 }
 
 // Lock pins one image.
-func Lock(t testing.TB, img v1.Image, source lock.Source) *lock.File {
+func Lock(t testing.TB, img v1.Image) *lock.File {
 	t.Helper()
 	config, err := img.ConfigName()
 	if err != nil {
@@ -76,14 +102,18 @@ func Lock(t testing.TB, img v1.Image, source lock.Source) *lock.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := lock.Platform{Platform: "linux/" + runtime.GOARCH, Config: config.String()}
-	if source == lock.SourceRegistry {
-		p.Manifest = manifest.String()
-	}
+	p := lock.Platform{Platform: "linux/" + runtime.GOARCH, Manifest: manifest.String(), Config: config.String()}
 	for _, d := range cf.RootFS.DiffIDs {
 		p.DiffIDs = append(p.DiffIDs, d.String())
 	}
+	m, err := img.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range m.Layers {
+		p.Layers = append(p.Layers, lock.Layer{Digest: d.Digest.String(), Size: d.Size, MediaType: string(d.MediaType)})
+	}
 	return &lock.File{SchemaVersion: lock.SchemaVersion, Builder: lock.Builder{Version: "test", Format: 1}, Images: []lock.Image{{
-		Name: "test", Source: source, Ref: "quavon.test/test", Platforms: []lock.Platform{p},
+		Name: "test", Source: lock.SourceLayout, Ref: "layout", Platforms: []lock.Platform{p},
 	}}}
 }

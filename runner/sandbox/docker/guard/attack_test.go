@@ -18,7 +18,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/docker/guard"
@@ -73,7 +72,7 @@ func over(path string) *http.Client {
 func newField(t *testing.T) *field {
 	t.Helper()
 	dockertest.Require(t, engine, engineErr)
-	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}), lock.SourceDockerArchive)
+	l := engine.Add(t, dockertest.Busybox(t, v1.Config{}))
 	socket := strings.TrimPrefix(engine.Host, "unix://")
 	path := filepath.Join(t.TempDir(), "guard.sock")
 	listener, err := net.Listen("unix", path)
