@@ -310,7 +310,7 @@ func names(t *testing.T, p *project) {
 
 func failed(t *testing.T, p *project) {
 	for text, want := range map[string]string{
-		"ARG BASE\nFROM $BASE\nRUN echo no luck; cat /none\n": "no luck\ncat: can't open '/none'",
+		"ARG BASE\nFROM $BASE\nRUN exec 2>&1; echo no luck; cat /none\n": "no luck\ncat: can't open '/none'",
 		"FROM debian:12\n": "tools/Dockerfile:1: the image debian:12 is not pinned",
 	} {
 		p.write("tools/Dockerfile", text)
