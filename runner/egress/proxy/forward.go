@@ -128,7 +128,7 @@ func (c *client) responseBody(up Conn, in *input, h *head, status int, method st
 	if err := c.flush(c.conn, in, &c.received); err != nil {
 		return err
 	}
-	return c.move(c.conn, up, &c.received)
+	return move(down, up)
 }
 
 // upgraded is a tunnel from now on.

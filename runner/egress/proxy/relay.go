@@ -10,28 +10,50 @@ import (
 
 // relay moves bytes both ways until both directions have ended or one has failed.
 func (c *client) relay(up Conn) {
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		c.oneWay(up, c.conn, &c.in, &c.sent)
-	}()
-	c.oneWay(c.conn, up, nil, &c.received)
-	<-sent
+	both(
+		func() error { return c.oneWay(up, c.conn, &c.in, &c.sent) },
+		func() error { return c.oneWay(c.conn, up, nil, &c.received) },
+		func() { up.Close(); c.conn.Close() },
+	)
 }
 
-// oneWay moves one direction to its end, and hands that on. A failure ends both.
-func (c *client) oneWay(dst, src Conn, before *input, count *atomic.Int64) {
-	err := c.flush(dst, before, count)
-	if err == nil {
-		err = c.move(dst, src, count)
+// Join moves bytes both ways between two connections, and closes them.
+func Join(a, b Conn) {
+	oneWay := func(dst, src Conn) error {
+		if err := move(dst, src); err != nil {
+			return err
+		}
+		return dst.CloseWrite()
 	}
-	if err == nil {
-		err = dst.CloseWrite()
+	end := func() { a.Close(); b.Close() }
+	both(func() error { return oneWay(a, b) }, func() error { return oneWay(b, a) }, end)
+	end()
+}
+
+// both runs two directions to their ends. A failure of one ends the other.
+func both(there, back func() error, end func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if there() != nil {
+			end()
+		}
+	}()
+	if back() != nil {
+		end()
 	}
-	if err != nil {
-		dst.Close()
-		src.Close()
+	<-done
+}
+
+// oneWay moves one direction to its end, and hands that on.
+func (c *client) oneWay(dst, src Conn, before *input, count *atomic.Int64) error {
+	if err := c.flush(dst, before, count); err != nil {
+		return err
 	}
+	if err := move(c.meter(dst, count), src); err != nil {
+		return err
+	}
+	return dst.CloseWrite()
 }
 
 // flush sends what was read ahead.
@@ -75,8 +97,7 @@ var portions = sync.Pool{New: func() any { return new([portion]byte) }}
 
 // move copies until the end of src. While it waits for a socket it holds no buffer,
 // and neither does a connection that brings its own chunks.
-func (c *client) move(dst io.Writer, src io.Reader, count *atomic.Int64) error {
-	w := c.meter(dst, count)
+func move(w io.Writer, src io.Reader) error {
 	if s, ok := src.(syscall.Conn); ok {
 		raw, err := s.SyscallConn()
 		if err != nil {
