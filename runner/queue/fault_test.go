@@ -75,9 +75,10 @@ func underFault(t *testing.T, s *queuetest.Server, settings conn.Settings, n int
 }
 
 // Valkey is killed and comes back with what its append-only file has: nothing is lost.
+// With "everysec" it may answer up to two seconds before it writes.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	s := queuetest.Start(t)
+	s := queuetest.Start(t, "--appendfsync", "always")
 	underFault(t, s, s.Settings(), 200, func(done <-chan struct{}) {
 		for range 3 {
 			select {

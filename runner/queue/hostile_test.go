@@ -71,8 +71,7 @@ func TestForgedJobs(t *testing.T) {
 			q := open(t, server(t), nil)
 			ticket := submit(t, q, queue.Job{ID: "j"})
 			raw := client(t, server(t))
-			key := q.Base() + "job:j"
-			hset(t, raw, key, "raw", c.edit(t, hget(t, raw, key, "raw")))
+			swapRaw(t, raw, q, func(s string) string { return c.edit(t, s) })
 			runner := open(t, server(t), nil)
 			if got, err := worker(t, runner, "r1").Claim(within(t, time.Second), 1); err == nil {
 				t.Errorf("it was given out: %q", got[0].Payload)
@@ -85,6 +84,22 @@ func TestForgedJobs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// swapRaw puts another sealed job in place of job j's.
+func swapRaw(t testing.TB, c valkey.Client, q *queue.Queue, edit func(string) string) {
+	t.Helper()
+	stream, key := q.Base()+"jobs:b:host:a", q.Base()+"job:j"
+	entries, err := c.Do(t.Context(), c.B().Xrange().Key(stream).Start("-").End("+").Build()).AsXRange()
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	add := c.B().Xadd().Key(stream).Id("*").FieldValue().FieldValue("job", "j").FieldValue("raw", edit(entries[0].FieldValues["raw"])).Build()
+	entry, err := c.Do(t.Context(), add).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hset(t, c, key, "meta", strings.Replace(hget(t, c, key, "meta"), entries[0].ID, entry, 1))
 }
 
 // sealed is a job's envelope that nobody submitted.
@@ -111,16 +126,22 @@ func TestReplayAfterTheEnd(t *testing.T) {
 	submit(t, q, queue.Job{ID: "j"}).Close()
 	raw := client(t, s)
 	key := q.Base() + "job:j"
-	dump, err := raw.Do(t.Context(), raw.B().Dump().Key(key).Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
+	stream := q.Base() + "jobs:b:host:a"
+	dumps := map[string]string{}
+	for _, k := range []string{key, stream} {
+		d, err := raw.Do(t.Context(), raw.B().Dump().Key(k).Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dumps[k] = d
 	}
 	if err := claim(t, w).Finish(t.Context(), queue.Outcome{}); err != nil {
 		t.Fatal(err)
 	}
-	restore := raw.B().Restore().Key(key).Ttl(0).SerializedValue(dump).Replace().Build()
-	if err := raw.Do(t.Context(), restore).Error(); err != nil {
-		t.Fatal(err)
+	for k, d := range dumps {
+		if err := raw.Do(t.Context(), raw.B().Restore().Key(k).Ttl(0).SerializedValue(d).Replace().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	hset(t, raw, key, "at", "leased 2 0 9999999999999 0 r2") // as if another runner had been lost with it
 	lease := q.Base() + "lease:host"

@@ -6,9 +6,15 @@ local maxraw = tonumber(ARGV[6])
 local claimed, dead, handed = {}, {}, {}
 local last = B .. 'claim:' .. runner
 
-local function deliver(id, j)
-  claimed[#claimed + 1] = {id, j.extra or '', j.attempt, j.nonce, j.cancel or '', j.reply}
+local function deliver(id, j, raw)
+  claimed[#claimed + 1] = {id, raw or '', j.attempt, j.nonce, j.cancel or '', j.reply}
   handed[#handed + 1] = id .. ' ' .. j.attempt
+end
+
+-- rawof reads a sealed job again.
+local function rawof(j)
+  local e = call('XRANGE', streamkey(j), j.entry, j.entry)[1]
+  return e and e[2][4]
 end
 
 -- The try before may have claimed jobs whose names were lost on the way.
@@ -16,8 +22,10 @@ if ARGV[5] ~= '0' then
   local was = call('GET', last)
   if was and string.sub(was, 1, #token) == token then
     for id, attempt in string.gmatch(string.sub(was, #token + 1), '(%S+) (%d+)') do
-      local j = load(id, 'raw')
-      if j and j.state == 'leased' and j.runner == runner and j.attempt == tonumber(attempt) then deliver(id, j) end
+      local j = load(id)
+      if j and j.state == 'leased' and j.runner == runner and j.attempt == tonumber(attempt) then
+        deliver(id, j, rawof(j))
+      end
     end
     return {claimed, dead}
   end
@@ -36,7 +44,6 @@ local function take(id, j)
   call('ZREM', waitkey(j.prio, j.class), id)
   call('ZADD', leases, int(now + lease), id)
   hold(leases, tonumber(j.end_by) + lease)
-  deliver(id, j)
 end
 
 -- A lease that has lapsed, or was handed back, is taken first: it has waited longest.
@@ -45,7 +52,7 @@ local function lapsed(class)
   while #claimed < n and #dead < 64 do
     local id = call('ZRANGEBYSCORE', leases, '-inf', int(now), 'LIMIT', 0, 1)[1]
     if not id then return end
-    local j = load(id, 'raw')
+    local j = load(id)
     if not j or j.state == 'ended' then
       call('ZREM', leases, id)
     elseif j.doom or j.cancel or now >= tonumber(j.end_by) or j.attempt - j.free >= tonumber(j.limit) then
@@ -54,6 +61,7 @@ local function lapsed(class)
     else
       take(id, j)
       redis.pcall('XCLAIM', streamkey(j), 'runners', runner, 0, j.entry, 'JUSTID')
+      deliver(id, j, rawof(j))
     end
   end
 end
@@ -72,16 +80,17 @@ local function next_turn(prio)
 end
 
 -- deal looks at an entry that was read from a stream.
-local function deal(stream, entry, id)
-  local j = load(id, 'raw')
+local function deal(stream, entry, id, raw)
+  local j = load(id)
   if not j or j.state ~= 'queued' or j.entry ~= entry then
     drop(stream, entry) -- nobody's: a stranger's entry, or its job is gone
   elseif now >= tonumber(j.start_by) then
     condemn(id, j, 'expired')
-  elseif j.extra and #j.extra > maxraw then
+  elseif #raw > maxraw then
     condemn(id, j, 'rejected')
   else
     take(id, j)
+    deliver(id, j, raw)
   end
 end
 
@@ -96,7 +105,7 @@ local function fresh(prio)
     local got = redis.pcall('XREADGROUP', 'GROUP', 'runners', runner, 'COUNT', count, 'STREAMS', stream, '>')
     if got and got.err and string.sub(got.err, 1, 7) ~= 'NOGROUP' then return got end
     if got and not got.err then
-      for _, e in ipairs(got[1][2]) do deal(stream, e[1], e[2][2] or '') end
+      for _, e in ipairs(got[1][2]) do deal(stream, e[1], e[2][2] or '', e[2][4] or '') end
     else
       call('ZREM', ready, tenant)
     end
@@ -106,5 +115,8 @@ end
 for i = 7, #ARGV do lapsed(ARGV[i]) end
 local err = fresh('i') or fresh('b')
 if err and #claimed == 0 then return err end
+if #claimed == 0 then
+  for i = 7, #ARGV do call('SET', B .. 'idle:' .. ARGV[i], '1', 'PX', 10000) end
+end
 if #handed > 0 then call('SET', last, token .. table.concat(handed, ' '), 'PX', lease) end
 return {claimed, dead}

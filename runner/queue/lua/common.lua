@@ -55,7 +55,7 @@ end
 local function finish(id, j, result, reason, retention)
   local key, leased = jobkey(id), j.state == 'leased'
   j.state = 'ended'
-  call('HSET', key, 'at', at(j), 'result', result, 'reason', reason, 'raw', '')
+  call('HSET', key, 'at', at(j), 'result', result, 'reason', reason)
   call('PEXPIREAT', key, int(math.max(now + retention, tonumber(j.fresh))))
   drop(streamkey(j), j.entry)
   call('ZREM', leasekey(j.class), id)

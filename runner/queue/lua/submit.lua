@@ -11,13 +11,13 @@ local stream = streamkey(j)
 local len = call('XLEN', stream)
 if len >= tonumber(ARGV[12]) then return 'full' end
 local till = end_by + ARGV[10]
-j.entry = call('XADD', stream, '*', 'job', id)
+j.entry = call('XADD', stream, '*', 'job', id, 'raw', ARGV[3])
 if len == 0 then
   redis.pcall('XGROUP', 'CREATE', stream, 'runners', '0')
   call('ZADD', B .. 'classes', int(now), j.class)
   hold(B .. 'classes', till)
 end
-call('HSET', jobkey(id), 'meta', meta(j), 'at', at(j), 'raw', ARGV[3])
+call('HSET', jobkey(id), 'meta', meta(j), 'at', at(j))
 call('PEXPIREAT', jobkey(id), int(till))
 hold(stream, till)
 local wait, ready = waitkey(j.prio, j.class), readykey(j.prio, j.class)
@@ -25,5 +25,6 @@ call('ZADD', wait, j.start_by, id)
 hold(wait, till)
 -- Behind the tenants that wait already; a new member may have made the key anew.
 if call('ZADD', ready, 'NX', int(turn), j.tenant) == 1 then hold(ready, till) end
-call('PUBLISH', B .. 'wake', j.class)
+-- Workers that found nothing left word that they wait.
+if call('DEL', B .. 'idle:' .. j.class) == 1 then call('PUBLISH', B .. 'wake', j.class) end
 return 'ok'

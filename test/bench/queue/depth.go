@@ -42,6 +42,31 @@ func (b *bench) processed(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
+// serverCPU is the processor time that Valkey has used.
+func (b *bench) serverCPU(ctx context.Context) (time.Duration, error) {
+	c, err := conn.Open(conn.Settings{Addresses: []string{b.socket}})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	text, err := c.Do(ctx, c.B().Info().Section("cpu").Build()).ToString()
+	if err != nil {
+		return 0, err
+	}
+	var sum float64
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			s, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += s
+		}
+	}
+	return time.Duration(sum * float64(time.Second)), nil
+}
+
 // depth compares the time of a claim from a queue of 10 jobs and of 10,000, of 100
 // tenants.
 func (b *bench) depth(ctx context.Context) error {

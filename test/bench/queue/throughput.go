@@ -21,17 +21,24 @@ import (
 func (b *bench) throughput(ctx context.Context) error {
 	var bare, ours []float64
 	var commands float64
+	var spent [3]time.Duration
 	for run := range b.runs {
+		var at [3]time.Duration
+		at[0], _ = b.serverCPU(ctx)
 		x, err := b.bare(ctx, run)
 		if err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}
+		at[1], _ = b.serverCPU(ctx)
 		y, c, err := b.queued(ctx, run)
 		if err != nil {
 			return fmt.Errorf("queue: %w", err)
 		}
+		at[2], _ = b.serverCPU(ctx)
 		bare, ours, commands = append(bare, x), append(ours, y), c
+		spent[1], spent[2] = at[1]-at[0], at[2]-at[1]
 	}
+	fmt.Printf("Valkey's processor time per job: bare %v, queue %v\n", spent[1]/time.Duration(b.jobs), spent[2]/time.Duration(b.jobs))
 	slices.Sort(bare)
 	slices.Sort(ours)
 	x, y := bare[len(bare)/2], ours[len(ours)/2]
