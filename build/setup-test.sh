@@ -6,15 +6,21 @@ set -euo pipefail
 packages=(
 	gcc libc6-dev                # the race detector, and the small C programs of the tests
 	git                          # patches are checked with git apply
-	mmdebstrap erofs-utils # real images, and a second opinion on ours
+	mmdebstrap                   # real images
 	procps iproute2              # ps and ss, for a look at the host
 	e2fsprogs erofs-utils        # images are checked by their file system's own tools
 	busybox-static               # a small program to run from images
+	curl iptables                # the Docker Engine that tests start needs them
 	qemu-system-x86 cpio         # a machine with cgroup v2, emulated
 	nodejs npm python3 python3-venv # what the compatibility projects run on
 )
 
-"$(dirname "$0")/../test/valkey/server.sh" fetch >/dev/null # unpacked into the cache, not installed
+# fetch unpacks, into the cache, what the tests start for themselves.
+fetch() {
+	cd "$(dirname "$0")/.."
+	test/valkey/server.sh fetch >/dev/null
+	test/docker/engine.sh fetch >/dev/null
+}
 
 missing=()
 for p in "${packages[@]}"; do
@@ -28,6 +34,7 @@ done
 # The emulated machine boots Debian's kernel, fetched by apt-get download.
 lists=(/var/lib/apt/lists/*_Packages*)
 if [ ${#missing[@]} = 0 ] && [ -e "${lists[0]}" ]; then
+	fetch
 	echo "setup-test: everything is there"
 	exit
 fi
@@ -39,3 +46,4 @@ echo "setup-test: installing ${missing[*]:-nothing but the package lists}"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 [ ${#missing[@]} = 0 ] || apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fetch
