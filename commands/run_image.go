@@ -1,8 +1,8 @@
 package commands
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"

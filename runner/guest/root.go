@@ -1,7 +1,9 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -55,8 +57,12 @@ func showNested(root string) error {
 	if err := unix.Stat("/", &own); err != nil {
 		return err
 	}
-	if unix.Stat(nestedDir, &disk) != nil || disk.Dev == own.Dev {
+	err := unix.Lstat(nestedDir, &disk) // a link of the image's is no disk
+	if errors.Is(err, fs.ErrNotExist) || err == nil && disk.Dev == own.Dev {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(root+nestedDir, 0o755); err != nil {
 		return err

@@ -100,7 +100,7 @@ const drainTime = 200 * time.Millisecond
 
 // drain reads what is left for the log, when nobody else reads any more.
 func (c *conn) drain() {
-	_ = c.Conn.SetReadDeadline(time.Now().Add(drainTime))
+	_ = c.SetReadDeadline(time.Now().Add(drainTime))
 	if !c.mu.TryLock() {
 		return // its reader sees to it
 	}

@@ -143,7 +143,8 @@ func (b *Backend) checkInfo(info system.Info) error {
 	case info.OSType != "linux":
 		return fault.New("the engine runs "+info.OSType+" containers", "use an engine on Linux")
 	case hasOption(info, "rootless"):
-		return fault.New("the engine is rootless: it has neither limits nor networks that isolate a job", "use a rootful engine, or the backend runsc")
+		return fault.New("the engine is rootless: it has neither limits nor networks that isolate a job",
+			"use a rootful engine, or the backend runsc")
 	case desktop && b.Config.Name != Runc:
 		return fault.New("the engine is Docker Desktop's, in a virtual machine of its own: this host's runtimes and devices aren't there",
 			"use an engine on this host; for development, "+Runc)
@@ -154,7 +155,8 @@ func (b *Backend) checkInfo(info system.Info) error {
 	}
 	r, registered := info.Runtimes[b.Config.Runtime]
 	if !registered {
-		return fault.New(fmt.Sprintf("the engine has no runtime %q, only %s", b.Config.Runtime, strings.Join(runtimeNames(info), ", ")), b.register())
+		what := fmt.Sprintf("the engine has no runtime %q, only %s", b.Config.Runtime, strings.Join(runtimeNames(info), ", "))
+		return fault.New(what, b.register())
 	}
 	if b.gvisor() {
 		return weakened(b.Config.Runtime, r.Args)
@@ -180,9 +182,11 @@ func runtimeNames(info system.Info) []string {
 
 // weakening are gVisor's flags that open the sandbox, or switch limits off.
 var weakening = []string{
-	"--network=host", "--host-uds=all", "--host-uds=open", "--host-uds=create", "--host-fifo=open", "--net-raw", "--net-raw=true",
+	"--network=host", "--host-uds=all", "--host-uds=open", "--host-uds=create", "--host-fifo=open",
+	"--net-raw", "--net-raw=true",
 	"--ignore-cgroups", "--ignore-cgroups=true", "--allow-flag-override", "--allow-flag-override=true", "--platform=ptrace",
-	"--character-device-policy=passthrough", "--TESTONLY-unsafe-nonroot", "--TESTONLY-unsafe-nonroot=true", "--allow-suid", "--allow-suid=true",
+	"--character-device-policy=passthrough", "--allow-suid", "--allow-suid=true",
+	"--TESTONLY-unsafe-nonroot", "--TESTONLY-unsafe-nonroot=true",
 }
 
 // weakened refuses a runtime that was registered with such a flag.

@@ -19,7 +19,9 @@ const helperPrefix = "helper-"
 
 // withHelper makes a container that is never started, so that files can be read from
 // its image or written to its volumes, and removes it after use.
-func (b *Backend) withHelper(ctx context.Context, image string, host *container.HostConfig, use func(ctx context.Context, id string) error) error {
+func (b *Backend) withHelper(
+	ctx context.Context, image string, host *container.HostConfig, use func(ctx context.Context, id string) error,
+) error {
 	ctx, cancel := b.inTime(ctx)
 	defer cancel()
 	slot, err := b.State.Create(ctx, b.Name(), helperPrefix+strings.ToLower(rand.Text()[:12]))

@@ -35,7 +35,9 @@ func (b *Backend) FindImage(ctx context.Context, digest string) (*sandbox.Image,
 	}
 	f, err := b.find(ctx, digest)
 	if err != nil {
-		return nil, &fault.Error{What: "can't use the image " + digest, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonImageUnknown)}
+		return nil, &fault.Error{
+			What: "can't use the image " + digest, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonImageUnknown),
+		}
 	}
 	img := f.Image
 	return &img, nil
@@ -50,7 +52,8 @@ func (b *Backend) find(ctx context.Context, digest string) (*found, error) {
 	}
 	ref, p := b.pinned(digest)
 	if p == nil {
-		return nil, fault.New("the lock has no such image for this platform", "run `quavon build images`, or name another lock in "+lock.EnvFile)
+		return nil, fault.New("the lock has no such image for this platform",
+			"run `quavon build images`, or name another lock in "+lock.EnvFile)
 	}
 	f, err := b.lookUp(ctx, ref, p)
 	if err != nil {
@@ -138,7 +141,8 @@ func accept(r image.InspectResponse, img *lock.Image, p *lock.Platform) (*found,
 	case r.ID == "" || !slices.Contains(ids, r.ID):
 		return nil, fault.New(fmt.Sprintf("the engine answers with another image: %s", r.ID), "see `docker image inspect "+p.Config+"`")
 	case !slices.Equal(r.RootFS.Layers, p.DiffIDs):
-		return nil, fault.New("the engine's image has other layers than the lock's", "remove it with `docker image rm "+r.ID+"` and pull it again")
+		return nil, fault.New("the engine's image has other layers than the lock's",
+			"remove it with `docker image rm "+r.ID+"` and pull it again")
 	case r.Os+"/"+r.Architecture != basePlatform(p.Platform):
 		return nil, fault.New("the engine's image is for "+r.Os+"/"+r.Architecture, "pull it for "+p.Platform)
 	}

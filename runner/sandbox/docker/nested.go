@@ -95,7 +95,8 @@ func makeDisk(ctx context.Context, path string, size int64) error {
 func command(ctx context.Context, argv ...string) error {
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput() //nolint:gosec // none of it comes from a job
 	if err != nil {
-		return fault.Wrap(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))), argv[0], "install e2fsprogs and util-linux, and load the module loop")
+		return fault.Wrap(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))), argv[0],
+			"install e2fsprogs and util-linux, and load the module loop")
 	}
 	return nil
 }
@@ -132,7 +133,8 @@ func (s *box) startEngine(ctx context.Context, owner sandbox.Owner) {
 		"--data-root=" + nestedDir + "/docker", "--exec-root=" + nestedDir + "/run", "--pidfile=" + nestedDir + "/docker.pid",
 		"--bridge=none", "--iptables=false", "--ip6tables=false",
 	}
-	r, err := s.b.api.ContainerExecCreate(ctx, s.container, container.ExecOptions{User: "0:0", Cmd: argv, Privileged: s.b.Config.Name == Privileged})
+	options := container.ExecOptions{User: "0:0", Cmd: argv, Privileged: s.b.Config.Name == Privileged}
+	r, err := s.b.api.ContainerExecCreate(ctx, s.container, options)
 	if err == nil {
 		err = s.b.api.ContainerExecStart(ctx, r.ID, container.ExecStartOptions{Detach: true})
 	}

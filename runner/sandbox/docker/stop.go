@@ -56,7 +56,8 @@ func (b *Backend) dispose(ctx context.Context, slot *state.Slot) error {
 		err = unmountDisk(slot.Path(diskDir))
 	}
 	if err != nil {
-		return fault.Wrap(err, "stop sandbox "+slot.ID, "its slot stays taken; see `docker ps -a` for what hangs, then start again to reap it").
+		return fault.Wrap(err, "stop sandbox "+slot.ID,
+			"its slot stays taken; see `docker ps -a` for what hangs, then start again to reap it").
 			WithCode(string(job.ReasonInternal))
 	}
 	return slot.Remove(ctx)

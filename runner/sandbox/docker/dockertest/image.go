@@ -29,10 +29,12 @@ func Busybox(t testing.TB, c v1.Config, more ...imagetest.Entry) v1.Image {
 		t.Fatal(err)
 	}
 	entries := []imagetest.Entry{
-		imagetest.Dir("bin"), {Name: "bin/busybox", Body: string(binary), Mode: 0o755},
+		imagetest.Dir("bin"),
+		{Name: "bin/busybox", Body: string(binary), Mode: 0o755},
 		imagetest.Dir("etc"), imagetest.File("etc/passwd", "root:x:0:0::/root:/bin/sh\napp:x:1000:1000::/app:/bin/sh\n"),
 		imagetest.Dir("workspace"), imagetest.Dir("mnt"), imagetest.Dir("mnt/probe"), imagetest.Dir("usr"),
-		imagetest.Dir("root"), {Type: '5', Name: "app", Mode: 0o755, UID: 1000, GID: 1000},
+		imagetest.Dir("root"),
+		{Type: '5', Name: "app", Mode: 0o755, UID: 1000, GID: 1000},
 	}
 	for applet := range strings.FieldsSeq(string(out)) {
 		if applet != "busybox" {

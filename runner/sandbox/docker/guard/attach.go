@@ -38,7 +38,7 @@ func (g *Guard) attach(c *call) error {
 	const switching = "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.multiplexed-stream\r\n" +
 		"Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 	if _, err := io.WriteString(down, switching); err != nil {
-		return nil //nolint:nilerr // the client has gone, and no answer can reach it
+		return nil // the client has gone, and no answer can reach it
 	}
 	join(down, rw.Reader, up, from)
 	return nil

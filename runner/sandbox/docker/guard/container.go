@@ -179,7 +179,8 @@ func (g *Guard) wait(c *call) error {
 	}
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
-	resp, err := g.send(ctx, http.MethodPost, c.version+"/containers/"+i.ID+"/wait", url.Values{"condition": {"next-exit"}}, nil, "", http.StatusOK)
+	q := url.Values{"condition": {"next-exit"}}
+	resp, err := g.send(ctx, http.MethodPost, c.version+"/containers/"+i.ID+"/wait", q, nil, "", http.StatusOK)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (g *Guard) wait(c *call) error {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(http.StatusOK)
 	if err := http.NewResponseController(c.w).Flush(); err != nil {
-		return nil //nolint:nilerr // the client has gone
+		return nil // the client has gone
 	}
 	var ended struct {
 		StatusCode int64

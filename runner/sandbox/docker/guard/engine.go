@@ -34,7 +34,9 @@ func (g *Guard) pass(c *call, path string, q url.Values, into any) error {
 }
 
 func (g *Guard) version(c *call) error {
-	return g.pass(c, "/version", nil, &struct{ Version, ApiVersion, MinAPIVersion, Os, Arch, KernelVersion string }{}) //nolint:revive,staticcheck // the engine's names
+	//nolint:revive,staticcheck // the engine's names
+	type engineVersion struct{ Version, ApiVersion, MinAPIVersion, Os, Arch, KernelVersion string }
+	return g.pass(c, "/version", nil, &engineVersion{})
 }
 
 // engineRuntime is a runtime as the engine lists it.

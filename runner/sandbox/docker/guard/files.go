@@ -26,8 +26,8 @@ func (g *Guard) readFile(c *call) error {
 	if !slices.Contains(readable, c.q.Get("path")) {
 		return refuse("the path %.100q", c.q.Get("path"))
 	}
-	resp, err := g.send(c.r.Context(), http.MethodGet, c.version+"/containers/"+i.ID+"/archive", url.Values{"path": {c.q.Get("path")}}, nil, "",
-		http.StatusOK)
+	q := url.Values{"path": {c.q.Get("path")}}
+	resp, err := g.send(c.r.Context(), http.MethodGet, c.version+"/containers/"+i.ID+"/archive", q, nil, "", http.StatusOK)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,9 @@ func (g *Guard) fill(c *call) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(i.Mounts, func(m mounted) bool { return m.Type == "volume" && m.Destination == object.GuestDir && m.RW })
+	at := slices.IndexFunc(i.Mounts, func(m mounted) bool {
+		return m.Type == "volume" && m.Destination == object.GuestDir && m.RW
+	})
 	if at < 0 || c.q.Get("path") != object.GuestDir {
 		return refuse("the path %.100q", c.q.Get("path"))
 	}

@@ -156,7 +156,9 @@ func (e *upstreamError) Error() string { return e.message }
 
 // send makes a request of our own to the engine. A status that isn't in want is an
 // error; 0 in it allows every one. The caller closes the body.
-func (g *Guard) send(ctx context.Context, method, path string, q url.Values, body io.Reader, contentType string, want ...int) (*http.Response, error) {
+func (g *Guard) send(
+	ctx context.Context, method, path string, q url.Values, body io.Reader, contentType string, want ...int,
+) (*http.Response, error) {
 	u := url.URL{Scheme: "http", Host: "docker", Path: path, RawQuery: q.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {

@@ -67,7 +67,10 @@ func (g *Guard) table() []route {
 		{method: "GET", path: path(`/info`), handler: g.info},
 		{method: "GET", path: path(`/images/([a-z0-9][a-zA-Z0-9._:/@-]{0,300})/json`), handler: g.image},
 		{method: "GET", path: path(`/containers/json`), handler: g.containers, query: values("all", one, "filters", anything)},
-		{method: "POST", path: path(`/containers/create`), handler: g.create, body: true, query: values("name", `^quavon-[0-9a-f]{12}-[a-z0-9-]{1,64}$`)},
+		{
+			method: "POST", path: path(`/containers/create`), handler: g.create, body: true,
+			query: values("name", `^quavon-[0-9a-f]{12}-[a-z0-9-]{1,64}$`),
+		},
 		{method: "GET", path: path(`/containers/` + idOrName + `/json`), handler: g.inspect},
 		{method: "GET", path: path(`/containers/` + idOrName + `/stats`), handler: g.stats, query: values("stream", zero, "one-shot", one)},
 		{method: "POST", path: path(`/containers/` + idOrName + `/start`), handler: g.start},
