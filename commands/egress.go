@@ -1,0 +1,131 @@
+package commands
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quavon/quavon/runner/egress"
+	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/egress/proxy"
+	"github.com/quavon/quavon/runner/egress/token"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/queue/conn"
+)
+
+// egressOptions are what quavon egress was asked for.
+type egressOptions struct {
+	*program
+	settings    *settings
+	PrintConfig bool
+}
+
+const egressLong = `Let the steps of jobs that have a network out, to the hosts that the operator and the
+job both allow. Runners connect to it, with a token for each step that it looks up in
+Valkey; sandboxes have no network to reach it by.
+
+The allow list has the form of quavon run --net. Every connection is one JSON line on
+stderr.`
+
+const egressExample = `  quavon egress --registries registry.example,http://mirror.example/debian --valkey-url-file /run/secrets/valkey_egress_url`
+
+// Names of the egress service's settings; envRegistries is the runner's too.
+const (
+	envEgressListen  = "QUAVON_SANDBOX_EGRESS_LISTEN"
+	envEgressPrivate = "QUAVON_SANDBOX_EGRESS_PRIVATE"
+)
+
+func egressSettings() []*setting {
+	list := []*setting{
+		{name: envRegistries, flag: "registries", help: "hosts that jobs may reach at most, separated by commas"},
+		{name: envEgressListen, flag: "listen", def: ":3128", help: "address to listen on for runners"},
+		{name: envEgressPrivate, flag: "private", help: "private networks (CIDR) that allowed names may lead to, separated by commas"},
+	}
+	for _, x := range queueSettings() {
+		if strings.HasPrefix(x.name, "VALKEY_") {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+func newEgress(p *program, run func(context.Context, *egressOptions) error) *cobra.Command {
+	o := &egressOptions{program: p, settings: newSettings(egressSettings()...)}
+	cmd := &cobra.Command{
+		Use: "egress", Short: "Let jobs' steps out to allowed hosts", Long: egressLong, Example: egressExample,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for flag, value := range map[string]*string{"log-level": &p.logLevel, "log-format": &p.logFormat} {
+				if !cmd.Flags().Changed(flag) { // the access log, for programs
+					*value = map[string]string{"log-level": slog.LevelInfo.String(), "log-format": "json"}[flag]
+				}
+			}
+			if err := p.openLog(); err != nil {
+				return err
+			}
+			if err := o.settings.load(p, cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if o.PrintConfig {
+				return o.settings.print(p.IO.Out)
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	o.settings.register(cmd.Flags())
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&o.PrintConfig, "print-config", false, "show all settings, secrets hidden, and where they come from")
+	return cmd
+}
+
+// policy is what any job may reach at most.
+func (o *egressOptions) policy() (policy.Policy, error) {
+	p, err := policy.New(words(o.settings.get(envRegistries)), words(o.settings.get(envEgressPrivate)))
+	switch {
+	case err != nil:
+		return p, fault.Wrap(err, envRegistries, "write HOST, *.HOST, http://HOST/PATH or tcp://HOST:PORT, separated by commas")
+	case len(p.Rules) == 0:
+		return p, fault.New(envRegistries+" is empty, so nothing could be let out", "name the hosts, or don't run the service")
+	}
+	return p, nil
+}
+
+// words splits a list at its commas. Blanks around an entry go, those in it stay.
+func words(list string) (out []string) {
+	for e := range strings.SplitSeq(list, ",") {
+		if e = strings.TrimSpace(e); e != "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// runEgress serves until ctx ends.
+func runEgress(ctx context.Context, o *egressOptions) error {
+	p, err := o.policy()
+	if err != nil {
+		return err
+	}
+	where, err := o.settings.valkey()
+	if err != nil {
+		return err
+	}
+	client, err := conn.Open(where)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.settings.get(envEgressListen))
+	if err != nil {
+		return fault.Wrap(err, "can't listen", "choose another address with --listen")
+	}
+	o.Log.Info("egress service started", "listen", l.Addr().String(), "rules", len(p.Rules), "valkey", where.String())
+	s := &egress.Service{
+		Proxy:  proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log}),
+		Tokens: token.Store{Client: client}, Log: o.Log,
+	}
+	return s.Serve(ctx, l)
+}
