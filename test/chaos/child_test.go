@@ -98,11 +98,9 @@ type witness struct {
 	runner      *runner.Runner
 	mu          sync.Mutex
 	ask, answer *os.File
-	attempts    sync.Map // job to attempt
 }
 
 func (w *witness) observe(_ context.Context, e service.Event) {
-	w.attempts.Store(e.Job, e.Attempt)
 	switch e.Stage {
 	case service.Stored:
 		w.ledger.add(entry{stored, e.Job, e.Attempt, w.id})
@@ -124,12 +122,14 @@ func (w *witness) say(line string) {
 
 // Run runs the job, and writes down when its mark comes out of the sandbox.
 func (w *witness) Run(ctx context.Context, spec job.Spec, streams runner.Streams) (job.Result, error) {
-	attempt, _ := w.attempts.Load(spec.ID)
-	n, _ := attempt.(uint32)
+	mark := entry{what: marked, runner: w.id}
+	if err := mark.from(spec.ID); err != nil {
+		return job.Result{}, err
+	}
 	to := streams.Stdout
 	streams.Stdout = writer(func(p []byte) (int, error) {
 		if bytes.Contains(p, []byte("mark ")) {
-			w.ledger.add(entry{marked, spec.ID, n, w.id})
+			w.ledger.add(mark)
 		}
 		return to.Write(p)
 	})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,14 @@ const (
 	stored = "stored" // the queue has taken the result
 	lost   = "lost"   // the queue has refused the attempt
 )
+
+// from takes job and attempt from a sandbox's name.
+func (e *entry) from(sandbox string) error {
+	i := strings.LastIndexByte(sandbox, '-')
+	n, err := strconv.ParseUint(sandbox[i+1:], 10, 32)
+	e.job, e.attempt = sandbox[:max(0, i)], uint32(n)
+	return err
+}
 
 // ledger is a file that outlives whoever writes to it.
 type ledger struct {
