@@ -301,7 +301,7 @@ func TestAttacks(t *testing.T) {
 		w.names[pname(name+".priv.example")] = []netip.Addr{netip.MustParseAddr(addr)}
 	}
 	host, udp, unix := victims(t, w)
-	list := []string{"ok.example", "GET,POST http://ok.example", "http://paths.example/pub", "*.wild.example", "*.priv.example", "rebind.example"}
+	list := []string{"ok.example", "GET+POST=http://ok.example", "http://paths.example/pub", "*.wild.example", "*.priv.example", "rebind.example"}
 	door := egress.Local{Proxy: proxy.New(proxy.Config{Operator: rules(t, list...), Resolver: w, Dialer: w})}
 
 	stdin, toStdin := io.Pipe()

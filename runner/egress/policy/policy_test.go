@@ -90,7 +90,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"ok.example": "https://ok.example:443", "*.ok.example:8443": "https://*.ok.example:8443", "tcp://ok.example:22": "tcp://ok.example:22",
-		"GET,PUT http://ok.example/a": "GET,PUT http://ok.example:80/a", "http://ok.example:81": "http://ok.example:81",
+		"GET+PUT=http://ok.example/a=b": "GET+PUT=http://ok.example:80/a=b", "http://ok.example:81": "http://ok.example:81",
 	} {
 		r, err := Parse(in)
 		if err != nil || r.String() != want {
@@ -102,7 +102,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, in := range []string{
 		"", "OK.example", "ok.example.", "*", "*.example", "a*.example", "x.*.example", "127.0.0.1", "10.0.0.0/8", "[::1]:443", "ok.example:0", "ok.example:0443",
-		"ok.example:70000", "tcp://ok.example", "ftp://ok.example", "https://ok.example/x", "GET ok.example", "get http://ok.example", "GET, http://ok.example",
+		"ok.example:70000", "tcp://ok.example", "ftp://ok.example", "https://ok.example/x", "GET=ok.example", "get=http://ok.example", "GET+=http://ok.example", "GET,PUT=http://ok.example", "GET http://ok.example",
 		"http://ok.example/a/../b", "http://ok.example/%2e", "http://ok.example/a?b", "http://ok.example//", " ok.example", "ok.example ", "a@ok.example",
 	} {
 		if r, err := Parse(in); err == nil {
@@ -113,7 +113,7 @@ func TestRules(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	p, err := New([]string{"ok.example", "*.wild.example", "http://ok.example/pub/", "PUT http://up.example", "tcp://any.example:9"}, nil)
+	p, err := New([]string{"ok.example", "*.wild.example", "http://ok.example/pub/", "PUT=http://up.example", "tcp://any.example:9"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

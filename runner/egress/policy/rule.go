@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -35,9 +36,10 @@ type Rule struct {
 	Path    string
 }
 
-// Parse reads a rule: [METHOD[,METHOD…] ][SCHEME://]HOST[:PORT][/PATH]. The scheme is
+// Parse reads a rule: [METHOD[+METHOD…]=][SCHEME://]HOST[:PORT][/PATH]. The scheme is
 // https when it is left out, the port the scheme's own. HOST is a canonical name or
-// "*." and one. Methods and a path are for http, a port is a must for tcp.
+// "*." and one. Methods and a path are for http, a port is a must for tcp. Rules have
+// neither blanks nor commas, so that lists can.
 func Parse(s string) (Rule, error) {
 	r, err := parse(s)
 	if err != nil {
@@ -47,8 +49,11 @@ func Parse(s string) (Rule, error) {
 }
 
 func parse(s string) (r Rule, err error) {
-	if methods, rest, ok := strings.Cut(s, " "); ok {
-		r.Methods, s = strings.Split(methods, ","), rest
+	if strings.ContainsAny(s, " ,\t\n") {
+		return r, errors.New("it has a blank or a comma")
+	}
+	if methods, rest, ok := strings.Cut(s, "="); ok && !strings.Contains(methods, "://") {
+		r.Methods, s = strings.Split(methods, "+"), rest
 	}
 	r.Scheme = HTTPS
 	if scheme, rest, ok := strings.Cut(s, "://"); ok {
@@ -112,7 +117,7 @@ func (r *Rule) checkHTTP() error {
 	}
 	for _, m := range r.Methods {
 		if m == "" || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
-			return fmt.Errorf("%q is not a method: write GET,POST http://%s", m, r.Name)
+			return fmt.Errorf("%q is not a method: write GET+POST=http://%s", m, r.Name)
 		}
 	}
 	if r.Path != "" && !CleanPath(r.Path) {
@@ -139,7 +144,7 @@ func CleanPath(p string) bool {
 func (r Rule) String() string {
 	var b strings.Builder
 	if r.Methods != nil {
-		b.WriteString(strings.Join(r.Methods, ",") + " ")
+		b.WriteString(strings.Join(r.Methods, "+") + "=")
 	}
 	b.WriteString(string(r.Scheme) + "://")
 	if r.Below {

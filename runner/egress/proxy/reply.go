@@ -25,7 +25,7 @@ func advice(to policy.Request, reason policy.Reason) string {
 	case policy.ReasonHost, policy.ReasonPort, policy.ReasonScheme:
 		return "it isn't on the allow list; an operator allows it with --net " + rule
 	case policy.ReasonMethod, policy.ReasonPath:
-		return fmt.Sprintf("%s isn't allowed there; an operator allows it with --net '%s %s'", to.Method, to.Method, rule)
+		return fmt.Sprintf("%s isn't allowed there; an operator allows it with --net %s=%s", to.Method, to.Method, rule)
 	case policy.ReasonAddress:
 		return "only hosts' names are allowed, never addresses"
 	case ReasonForbidden:
