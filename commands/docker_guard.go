@@ -99,7 +99,8 @@ func runGuard(ctx context.Context, o *guardOptions) error {
 	if slices.Contains(o.Runtimes, "runc") {
 		o.Log.Warn("runc does not isolate: whoever uses the guard is as good as root on this host")
 	}
-	_, _ = fmt.Fprintf(o.IO.ErrOut, "guarding %s on %s: runtimes %s, %d images\n", upstream, o.Listen, strings.Join(o.Runtimes, ", "), len(l.Images))
+	_, _ = fmt.Fprintf(o.IO.ErrOut, "guarding %s on %s: runtimes %s, %d images\n",
+		upstream, o.Listen, strings.Join(o.Runtimes, ", "), len(l.Images))
 	return guard.New(guard.Config{Upstream: upstream, Runtimes: o.Runtimes, Lock: l, Log: o.Log}).Serve(ctx, listener)
 }
 

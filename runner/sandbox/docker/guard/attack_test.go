@@ -139,7 +139,10 @@ func (f *field) id(answer string) string {
 type m = map[string]any
 
 // sandboxID is one that hasn't been used.
-func (f *field) sandboxID() string { f.n++; return fmt.Sprintf("attack-%d", f.n) }
+func (f *field) sandboxID() string {
+	f.n++
+	return fmt.Sprintf("%s-%d", strings.ToLower(f.t.Name()), f.n)
+}
 
 func labels(role, id string) m {
 	return m{object.LabelRole: role, object.LabelSandbox: id, object.LabelInstance: instance, object.LabelBackend: "docker-runsc"}
@@ -176,7 +179,7 @@ func (f *field) createURL(id string) string {
 func (f *field) refused(what, method, url, body string) {
 	f.t.Helper()
 	code, answer := f.do(f.guard, method, url, body)
-	if code < 400 || code >= 500 {
+	if code != 400 && code != 403 && code != 404 {
 		f.t.Errorf("%s: %d %.300s", what, code, answer)
 	}
 	f.unchanged(what)

@@ -11,7 +11,8 @@ var schemas = map[string]keys{
 	"healthcheck": zeros(keys{"Test": ""}, "Interval", "Timeout", "StartPeriod", "StartInterval", "Retries"),
 	"host": zeros(keys{
 		"LogConfig": "log", "NetworkMode": "", "RestartPolicy": "restart", "Annotations": "", "CapAdd": "", "CapDrop": "", "IpcMode": "",
-		"ReadonlyRootfs": "", "SecurityOpt": "", "Tmpfs": "", "Runtime": "", "Memory": "", "MemorySwap": "", "NanoCpus": "", "PidsLimit": "",
+		"ReadonlyRootfs": "", "SecurityOpt": "", "Tmpfs": "", "Runtime": "", "Memory": "", "MemorySwap": "",
+		"NanoCpus": "", "PidsLimit": "",
 		"Mounts": "mount",
 	}, "Binds", "ContainerIDFile", "PortBindings", "AutoRemove", "VolumeDriver", "VolumesFrom", "ConsoleSize", "CgroupnsMode", "Dns",
 		"DnsOptions", "DnsSearch", "ExtraHosts",

@@ -64,8 +64,9 @@ func (g *Guard) fill(c *call) error {
 	if err != nil {
 		return err
 	}
-	resp, err := g.send(c.r.Context(), http.MethodPut, c.version+"/containers/"+i.ID+"/archive",
-		url.Values{"path": {object.GuestDir}, "noOverwriteDirNonDir": {"true"}}, bytes.NewReader(packed), "application/x-tar", http.StatusOK)
+	q := url.Values{"path": {object.GuestDir}, "noOverwriteDirNonDir": {"true"}}
+	resp, err := g.send(c.r.Context(), http.MethodPut, c.version+"/containers/"+i.ID+"/archive", q, bytes.NewReader(packed),
+		"application/x-tar", http.StatusOK)
 	if err != nil {
 		return err
 	}
