@@ -10,6 +10,8 @@ const (
 	exitOK    ExitCode = 0
 	exitFail  ExitCode = 1
 	exitUsage ExitCode = 2
+	// exitNotRun says that what was asked could not be found out.
+	exitNotRun ExitCode = 3
 )
 
 // Exit codes of quavon run that are not the job's own.
@@ -62,5 +64,7 @@ const exitCodesHelp = `Exit codes of quavon run and quavon submit:
 
 A job can exit with any of these by itself. To tell, read "reason" of --json.
 
-Other commands exit with 0, with 1 when they failed, with 2 for wrong usage.
+quavon scan and quavon fix-check exit with 0, with 1 for what they found, with 3 when
+that could not be found out. Other commands exit with 0, with 1 when they failed. All
+exit with 2 for wrong usage.
 `

@@ -1,0 +1,78 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/quavon/quavon/runner/client"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/scan"
+	"github.com/quavon/quavon/runner/task"
+)
+
+// scanFile is where a scan on a runner leaves its report, in its copy of the directory.
+const scanFile = ".quavon-scan.tar"
+
+// remote lets a runner scan: an ordinary job, whose report comes back as an artefact.
+func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Options) (*scan.Report, string, error) {
+	c, err := o.settings.client(ctx, o.program)
+	if err != nil {
+		return nil, "", err
+	}
+	defer c.Close()
+	so.Root, so.To = job.WorkspaceDir, job.WorkspaceDir+"/"+scanFile
+	argv, err := scan.Argv(so)
+	if err != nil {
+		return nil, "", err
+	}
+	sub := &submitOptions{program: o.program}
+	digest, err := sub.imageDigest(o.Image)
+	if err != nil {
+		return nil, "", err
+	}
+	said := &lastBytes{most: 4 << 10}
+	res, err := c.Run(ctx, client.Job{
+		Image: digest, Steps: []client.Step{{Name: "scan", Run: argv}}, Collect: []string{scanFile}, Dir: tree.dir,
+		Limits: client.Limits{CPUs: o.CPUs, Memory: client.Size(o.Memory), Disk: client.Size(o.Disk), Time: client.Duration(o.wall())},
+	}, client.Log{Stderr: said, Note: func(s string) { sub.note(s) }})
+	if err == nil {
+		err = scanEnded(ctx, res.Report.Result, said.String())
+	}
+	if err != nil {
+		return nil, digest, err
+	}
+	rep, err := fetchScan(ctx, res, so, tree.prefix)
+	return rep, digest, err
+}
+
+// fetchScan reads the report that the job has left.
+func fetchScan(ctx context.Context, res *client.Result, so scan.Options, repoPath string) (*scan.Report, error) {
+	if !res.Has(task.FileArtefacts) {
+		return nil, fault.New("the runner sent no report", "look at its log").WithCode(string(job.ReasonInternal))
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("fetching the report takes too long"))
+	defer cancel()
+	dir, err := os.MkdirTemp("", "quavon-scan-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := res.Artefacts(ctx, dir); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(filepath.Base(scanFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return scan.Read(f, so, repoPath)
+}
