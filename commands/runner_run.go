@@ -24,6 +24,7 @@ import (
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/service"
+	"github.com/quavon/quavon/runner/service/telemetry"
 	"github.com/quavon/quavon/runner/state"
 )
 
@@ -53,6 +54,14 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 		return err
 	}
 	defer so.Queue.Close()
+	t, err := telemetry.New(ctx, o.env, so.Version, o.Log)
+	if err != nil {
+		return err
+	}
+	if t != nil {
+		so.Observe = t.Observe
+		defer t.Close(ctx)
+	}
 	n := newNotifier(o.program)
 	defer n.say("STOPPING=1")
 	s := service.New(so)
