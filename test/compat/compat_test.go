@@ -29,7 +29,11 @@ func TestProjects(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) { parts[p.Name] = compare(t, p, binary, cache) })
 	}
 	if *report != "" {
-		if err := updateReport(*report, parts); err != nil {
+		title := hostTitle
+		if *images != "" {
+			title = imageTitle
+		}
+		if err := updateReport(*report, title, parts); err != nil {
 			t.Error(err)
 		}
 	}

@@ -33,8 +33,17 @@ func (c *comparison) unknown(p *project) map[string]string {
 	return unknown
 }
 
-const reportHead = `# Compatibility
+const (
+	hostTitle  = "# Compatibility\n"
+	imageTitle = `# Compatibility in images
 
+As [compatibility.md](compatibility.md), but the sandbox shows an image instead of the host's tools: one with the
+Go toolchain, one with Node.js, one with Python, made of packages of the same versions as the host's
+(` + "`make images-test`" + `, which also takes each of them in from a registry, an OCI layout, a docker-archive and a Docker Engine).
+`
+)
+
+const reportHead = `
 The tests of public projects, as published in their packages, run outside and inside a
 sandbox: ` + "`make compat`" + ` fetches them with the ordinary clients (versions and checksums in
 [test/compat](../test/compat)), runs them on the host as an unprivileged user without a network and by ` + "`quavon run`" + `,
@@ -63,12 +72,12 @@ func rowStart(p *project) string { return "| " + p.Package }
 
 // updateReport replaces the rows of the projects that ran, in the table's order,
 // and keeps those of the others.
-func updateReport(path string, parts map[string]*comparison) error {
+func updateReport(path, title string, parts map[string]*comparison) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	report := reportHead
+	report := title + reportHead
 	lines := strings.SplitAfter(string(old), "\n")
 	for i := range projects {
 		p := &projects[i]

@@ -14,4 +14,4 @@ export QUAVON_IMAGES_CACHE=$CACHE/images QUAVON_COMPAT_CACHE=$CACHE/compat
 
 "$GO" test -tags images -count=1 -v -timeout 2h ./test/images \
 	-quavon "$PWD/bin/quavon" -state "$dir/state" -engine "$engine" -docker "$root/usr/bin/docker"
-"$GO" test -tags compat -count=1 -v -timeout 3h ./test/compat -run Projects -images "$dir/state"
+"$GO" test -tags compat -count=1 -v -timeout 3h ./test/compat -run Projects -images "$dir/state" -report "$PWD/docs/compatibility-images.md"
