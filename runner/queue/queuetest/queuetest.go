@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +22,8 @@ type Server struct {
 	Socket string
 	args   []string
 	cmd    *exec.Cmd
+	// gone lets go of the thread that started cmd.
+	gone chan struct{}
 }
 
 // Start starts a server with its append-only file on, and stops it with the test. args
@@ -63,7 +66,7 @@ func (s *Server) Run(t testing.TB) {
 	s.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries(t, root))
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	os.Remove(s.Socket)
-	if err := s.cmd.Start(); err != nil {
+	if err := s.start(); err != nil {
 		t.Fatalf("start Valkey: %v", err)
 	}
 	for range 200 {
@@ -81,6 +84,7 @@ func (s *Server) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
+		close(s.gone)
 		s.cmd = nil
 	}
 }
@@ -114,4 +118,18 @@ func libraries(t testing.TB, root string) string {
 		t.Fatalf("no libraries in %s", root)
 	}
 	return strings.Join(dirs, ":")
+}
+
+// start starts the server on a thread of its own: the parent-death signal comes when
+// the thread ends, and other threads of a test end with its sandboxes.
+func (s *Server) start() error {
+	started, gone := make(chan error), make(chan struct{})
+	s.gone = gone
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		started <- s.cmd.Start()
+		<-gone
+	}()
+	return <-started
 }
