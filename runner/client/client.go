@@ -62,8 +62,14 @@ func ReadKeys(path string) (*envelope.Keyring, error) {
 	return envelope.ParseKeyring(text)
 }
 
-// Ticket is a job that was submitted.
-type Ticket struct{ t *queue.Ticket }
+// Ticket is a job that was submitted. It isn't safe for concurrent use.
+type Ticket struct {
+	t *queue.Ticket
+	// attempt and frames say how much of the log was handed on, so that waiting again
+	// goes on where waiting ended.
+	attempt uint32
+	frames  int
+}
 
 // ID is the job's.
 func (t *Ticket) ID() string { return t.t.ID() }
@@ -100,7 +106,7 @@ func (c *Client) Submit(ctx context.Context, j Job) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ticket{ticket}, nil
+	return &Ticket{t: ticket}, nil
 }
 
 // handling is how long an attempt may take besides its steps: to fetch the workspace,
@@ -163,7 +169,7 @@ func (c *Client) Attach(ctx context.Context, id string) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ticket{t}, nil
+	return &Ticket{t: t}, nil
 }
 
 // Run submits a job and waits for its end. When ctx ends, the job is cancelled.

@@ -70,7 +70,7 @@ type Result struct {
 // that the end isn't known; a job that failed or was never run is a Result. ctx ends
 // waiting, not the job.
 func (t *Ticket) Wait(ctx context.Context, log Log) (*Result, error) {
-	o, err := t.t.Wait(ctx, log.frame)
+	o, err := t.t.Wait(ctx, t.resume(log.frame))
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,30 @@ func (t *Ticket) Wait(ctx context.Context, log Log) (*Result, error) {
 			WithCode(string(job.ReasonInternal))
 	}
 	return r, err
+}
+
+// resume leaves out frames that were handed on already.
+func (t *Ticket) resume(to func(queue.Frame) error) func(queue.Frame) error {
+	seen := 0
+	return func(f queue.Frame) error {
+		if f.Kind == queue.Restart {
+			return nil // told by the number of the attempt
+		}
+		if f.Attempt > t.attempt {
+			again := t.frames > 0
+			t.attempt, t.frames, seen = f.Attempt, 0, 0
+			if again {
+				if err := to(queue.Frame{Attempt: f.Attempt, Kind: queue.Restart}); err != nil {
+					return err
+				}
+			}
+		}
+		if seen++; seen <= t.frames {
+			return nil
+		}
+		t.frames++
+		return to(f)
+	}
 }
 
 // verdicts explain the ends of jobs that no runner ran to its end.

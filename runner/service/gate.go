@@ -24,7 +24,7 @@ type gate struct {
 	hostRoot bool
 	// changed is closed and replaced when the state changes.
 	changed chan struct{}
-	// failures counts jobs that found no sandbox since the last that did.
+	// failures counts jobs and tests that found no sandbox since the last job that did.
 	failures int
 }
 
@@ -154,6 +154,7 @@ func (g *gate) judge(smoke queue.Smoke, tested Identity, err error) {
 	switch {
 	case err != nil:
 		g.smoke = nil
+		g.failures++
 		g.set(queue.StateUnknown, "the test could not be run: "+err.Error())
 		return
 	case !tested.Evidence.Equal(g.now.Evidence):

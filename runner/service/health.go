@@ -25,6 +25,7 @@ func (s *Service) watch(ctx context.Context) {
 	defer tests.Wait()
 	testing := make(chan struct{}, 1)
 	for ctx.Err() == nil {
+		changed := s.gate.change() // what changes from here on is seen by the next round
 		s.look(ctx)
 		if s.gate.stale(time.Now()) {
 			select {
@@ -36,7 +37,11 @@ func (s *Service) watch(ctx context.Context) {
 		if err := s.publish(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("publishing the health record failed", "error", err)
 		}
-		s.wait(ctx)
+		select {
+		case <-time.After(publishEvery):
+		case <-changed:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -49,15 +54,6 @@ func (s *Service) look(ctx context.Context) {
 	if err != nil {
 		s.Log.Warn("looking at this host failed", "error", err)
 		s.gate.suspect("looking at this host failed: " + err.Error())
-	}
-}
-
-// wait is until the next round: sooner when the state changes.
-func (s *Service) wait(ctx context.Context) {
-	select {
-	case <-time.After(publishEvery):
-	case <-s.gate.change():
-	case <-ctx.Done():
 	}
 }
 
