@@ -30,4 +30,6 @@ echo "== agent"
 "$GO" test -run '^$' -bench . -benchtime "${RUNS}x" ./runner/agent || failed=1
 echo "== queue"
 GO=$GO test/bench/queue/run.sh || failed=1
+echo "== submit"
+"$GO" test -run '^$' -bench FirstByte -benchtime "${RUNS}x" ./runner/client || failed=1
 exit $failed
