@@ -156,16 +156,25 @@ func (c *client) refuseFor(err error) {
 	}
 }
 
-// count counts a refusal, once for a connection.
-func (c *client) count(reason policy.Reason) {
-	if c.refused.CompareAndSwap(nil, reason) {
-		c.s.tally.refused(job.Refusal{Host: string(c.target.Name), Port: c.target.Port, Reason: string(reason)})
+// count counts a refusal, once for a connection, and returns how many of its kind there
+// were.
+func (c *client) count(reason policy.Reason) int64 {
+	if !c.refused.CompareAndSwap(nil, reason) {
+		return 0
 	}
+	return c.s.tally.refused(job.Refusal{Host: string(c.target.Name), Port: c.target.Port, Reason: string(reason)})
 }
+
+// maxAnswers is how often a client is told the same. npm's agent takes any answer to
+// CONNECT but 200 for a reason to try again at once, for ever; a closed connection
+// makes it give up.
+const maxAnswers = 50
 
 // refuse counts a refusal and tells the client, as far as its protocol can.
 func (c *client) refuse(reason policy.Reason, err error) {
-	c.count(reason)
+	if c.count(reason) > maxAnswers && c.target.Scheme == policy.HTTPS {
+		return
+	}
 	_ = c.reply.refused(c.conn, c.target, reason, err) // the client may have left
 	linger(c.conn)
 }

@@ -119,6 +119,7 @@ var errSeen = errors.New("seen")
 func serverSees(b []byte) (name string, ok bool) {
 	here, there := net.Pipe()
 	_ = there.SetDeadline(time.Now().Add(5 * time.Second))
+	go func() { _, _ = io.Copy(io.Discard, here) }() // the server's alert
 	go func() {
 		_, _ = here.Write(b)
 		here.Close()

@@ -28,9 +28,18 @@ type tally struct {
 	t  job.Egress
 }
 
-func (t *tally) refused(r job.Refusal) {
+// refused counts a refusal and returns how many of its kind there were.
+func (t *tally) refused(r job.Refusal) int64 {
 	r.Count = 1
 	t.add(job.Egress{Refused: 1, Refusals: []job.Refusal{r}})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, have := range t.t.Refusals {
+		if have.Host == r.Host && have.Port == r.Port && have.Reason == r.Reason {
+			return have.Count
+		}
+	}
+	return 1
 }
 
 func (t *tally) carried(sent, received int64) {
