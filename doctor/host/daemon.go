@@ -1,0 +1,237 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quavon/quavon/doctor"
+)
+
+const (
+	daemonPath     = "/etc/docker/daemon.json"
+	snapDaemonPath = "/var/snap/docker/current/config/daemon.json"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// daemonConfig reads the file dockerd uses; the path is "" when there is none.
+func (c Config) daemonConfig(ctx context.Context) (path string, f *daemonFile, err error) {
+	path = daemonPath
+	if args, _ := c.dockerdArgs(ctx); flagOf(args, "config-file") != "" {
+		path = flagOf(args, "config-file")
+	}
+	data, err := c.Host.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && path == daemonPath {
+		path = snapDaemonPath
+		data, err = c.Host.ReadFile(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return path, nil, err
+	}
+	f, err = parseDaemonFile(data)
+	if err != nil {
+		return path, nil, &unreadable{err}
+	}
+	return path, f, nil
+}
+
+// unreadable is a daemon.json that dockerd refuses.
+type unreadable struct{ error }
+
+func (c Config) daemonJSON(ctx context.Context) doctor.Finding {
+	path, f, err := c.daemonConfig(ctx)
+	switch bad := (*unreadable)(nil); {
+	case errors.As(err, &bad):
+		return doctor.Failed(path+": "+bad.Error(), "correct that place: dockerd doesn't start with it")
+	case err != nil:
+		return doctor.Unknown(err)
+	case path == "":
+		return doctor.Skipped("there is no daemon.json: dockerd uses its defaults")
+	}
+	args, _ := c.dockerdArgs(ctx)
+	if wrong := f.refused(args); len(wrong) > 0 {
+		return doctor.Failed(path+": dockerd does not start with it", "correct what is listed; `dockerd --validate` may say it is OK, and is wrong", wrong...)
+	}
+	out, err := c.Host.Run(ctx, "dockerd", "--validate", "--config-file", path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return doctor.Warned(path+" is well formed, but no dockerd is here to know its keys", "install Docker Engine, or remove the file")
+	case ctx.Err() != nil:
+		return doctor.Unknown(context.Cause(ctx))
+	case err != nil:
+		return doctor.Failed(path+": dockerd refuses it", "", strings.TrimSpace(out+" "+err.Error()))
+	}
+	return doctor.Passed(path)
+}
+
+// refused are the reasons for which dockerd doesn't start although its own
+// --validate finds nothing, as measured with 26.1.5.
+func (f *daemonFile) refused(args []string) []string {
+	var wrong []string
+	for _, name := range sortedKeys(f.runtimes) {
+		if why := refusedRuntime(name, f.runtimes[name]); why != "" {
+			wrong = append(wrong, fmt.Sprintf("runtime %q: %s", name, why))
+		}
+	}
+	var def string
+	if raw, ok := f.keys["default-runtime"]; ok {
+		if json.Unmarshal(raw, &def) != nil {
+			wrong = append(wrong, "default-runtime is no string")
+		} else if def != "" && !f.defines(def, args) {
+			wrong = append(wrong, fmt.Sprintf("default-runtime names %q, which is not defined", def))
+		}
+	}
+	for _, key := range []string{"debug", "ipv6", "iptables", "ip6tables", "live-restore", "userland-proxy", "icc", "selinux-enabled"} {
+		if raw, ok := f.keys[key]; ok && !bytes.Equal(raw, []byte("true")) && !bytes.Equal(raw, []byte("false")) && string(raw) != "null" {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, and must be true or false without quotes", key, raw))
+		}
+	}
+	return wrong
+}
+
+func (f *daemonFile) defines(name string, args []string) bool {
+	if _, ok := f.runtimes[name]; ok || name == "runc" || strings.HasPrefix(name, "io.containerd.") {
+		return true
+	}
+	for _, added := range flagsOf(args, "add-runtime") {
+		if strings.HasPrefix(added, name+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+func refusedRuntime(name string, raw json.RawMessage) string {
+	var r struct {
+		Path        string          `json:"path"`
+		RuntimeType string          `json:"runtimeType"`
+		Args        json.RawMessage `json:"runtimeArgs"`
+		Options     json.RawMessage `json:"options"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return err.Error()
+	}
+	var list []string
+	switch {
+	case name == "runc":
+		return "the name is reserved"
+	case r.Path == "" && r.RuntimeType == "":
+		return "it has neither path nor runtimeType"
+	case r.Path != "" && r.RuntimeType != "":
+		return "it has both path and runtimeType"
+	case r.Args != nil && json.Unmarshal(r.Args, &list) != nil:
+		return "runtimeArgs is no list of strings"
+	case r.RuntimeType != "" && len(list) > 0:
+		return "runtimeType takes no runtimeArgs"
+	case r.Path != "" && r.Options != nil && string(r.Options) != "null":
+		return "path takes no options"
+	}
+	return ""
+}
+
+// flagNames are dockerd's flags for keys that are called otherwise in the file.
+var flagNames = map[string][]string{
+	"hosts": {"host", "H"}, "debug": {"debug", "D"}, "labels": {"label"}, "dns-opts": {"dns-opt"}, "log-opts": {"log-opt"},
+	"storage-opts": {"storage-opt"}, "exec-opts": {"exec-opt"}, "insecure-registries": {"insecure-registry"},
+	"registry-mirrors": {"registry-mirror"}, "authorization-plugins": {"authorization-plugin"}, "group": {"group", "G"},
+	"log-level": {"log-level", "l"}, "storage-driver": {"storage-driver", "s"}, "bridge": {"bridge", "b"}, "pidfile": {"pidfile", "p"},
+}
+
+func (c Config) daemonFlags(ctx context.Context) doctor.Finding {
+	args, from := c.dockerdArgs(ctx)
+	if from == "" {
+		return doctor.Skipped("dockerd does not run, and no unit of it is known")
+	}
+	path, f, err := c.daemonConfig(ctx)
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	if f == nil {
+		return doctor.Skipped("there is no daemon.json")
+	}
+	var twice []string
+	for _, key := range sortedKeys(f.keys) {
+		names := flagNames[key]
+		if names == nil {
+			names = []string{key}
+		}
+		for _, name := range names {
+			// dockerd itself lets runtimes be given in both places.
+			if key != "runtimes" && hasFlag(args, name) {
+				twice = append(twice, fmt.Sprintf("%s is in %s, and a flag of %s", key, path, from))
+			}
+		}
+	}
+	if len(twice) > 0 {
+		return doctor.Failed("dockerd will not start again: it refuses a setting that is given twice", "", twice...)
+	}
+	return doctor.Passed("nothing in " + path + " is also a flag of " + from)
+}
+
+// dockerdArgs are the arguments of the dockerd that runs, else those of its unit;
+// from says which, "" for neither.
+func (c Config) dockerdArgs(ctx context.Context) (args []string, from string) {
+	names, _ := c.Host.ReadDir("/proc")
+	for _, pid := range names {
+		if _, err := strconv.Atoi(pid); err != nil {
+			continue
+		}
+		data, err := c.Host.ReadFile("/proc/" + pid + "/cmdline")
+		argv := strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
+		if err == nil && filepath.Base(argv[0]) == "dockerd" {
+			return argv[1:], "dockerd, process " + pid
+		}
+	}
+	unit, err := c.Host.Run(ctx, "systemctl", "cat", "docker.service")
+	if err != nil {
+		return nil, ""
+	}
+	for line := range strings.Lines(unit) {
+		// The last ExecStart counts; an empty one before it is a reset.
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart="); ok && value != "" {
+			args, from = strings.Fields(value)[1:], "docker.service"
+		}
+	}
+	return args, from
+}
+
+func hasFlag(args []string, name string) bool { return len(flagsOf(args, name)) > 0 }
+
+func flagOf(args []string, name string) string {
+	if all := flagsOf(args, name); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+// flagsOf are the values of a flag as pflag reads them, "" for a bare one at the end.
+func flagsOf(args []string, name string) []string {
+	flag := "--" + name
+	if len(name) == 1 {
+		flag = "-" + name
+	}
+	var out []string
+	for i, a := range args {
+		value, ok := strings.CutPrefix(a, flag)
+		switch {
+		case !ok:
+		case value == "" && i+1 < len(args):
+			out = append(out, args[i+1])
+		case value == "" || value[0] == '=' || len(name) == 1:
+			out = append(out, strings.TrimPrefix(value, "="))
+		}
+	}
+	return out
+}

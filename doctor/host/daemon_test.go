@@ -1,0 +1,70 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/quavon/quavon/doctor"
+)
+
+// dockerd stands for what dockerd 26.1.5 did at a real start with a file: up, or
+// what of it must be named.
+var dockerd = map[string]string{
+	"args": "up", "argsstr": "runtimeArgs", "arr": "no object", "badtype": "debug", "badutf8": "byte", "big": "up", "bom": "up",
+	"both": "both path and runtimeType", "comment": "comments", "defok": "up", "defundef": "nope", "empty": "up",
+	"emptyrt": "neither", "feat": "up", "hosts": "up", "nopath": "up", "null": "up", "nullrt": "neither",
+	"opts": "up", "pathargs_type": "takes no runtimeArgs", "pathopts": "takes no options", "runcres": "reserved",
+	"runtimesarr": "no object", "runtimesnull": "up", "stock": "up", "str": "no object", "trailbrace": "follows",
+	"trailcomma": "line 1, column 15", "u16be": "up", "u16le": "up", "u16le_nobom": "line 1", "unkrtkey": "up", "x": "up", "y": "up",
+	// Known only to dockerd --validate, which the fake host has say OK.
+	"unknown": "up", "nest": "up",
+}
+
+func TestDaemonFiles(t *testing.T) {
+	t.Parallel()
+	files, _ := filepath.Glob("testdata/daemonjson/*.json")
+	if len(files) != len(dockerd) {
+		t.Errorf("%d files, %d expectations", len(files), len(dockerd))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := load(t, new(txtar.Archive))
+		h.files[daemonPath] = string(data)
+		got := h.config().daemonJSON(t.Context())
+		text := got.Message + strings.Join(got.Details, "\n")
+		switch want := dockerd[name]; {
+		case want == "":
+			t.Errorf("%s: no expectation", name)
+		case want == "up" && got.State != doctor.Pass:
+			t.Errorf("%s: %s %s, though dockerd starts", name, got.State, text)
+		case want != "up" && (got.State != doctor.Fail || !strings.Contains(text, want)):
+			t.Errorf("%s: %s %q, want a failure with %q", name, got.State, text, want)
+		}
+	}
+}
+
+func FuzzDaemonFile(f *testing.F) {
+	files, _ := filepath.Glob("testdata/daemonjson/*.json")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if d, err := parseDaemonFile(data); err == nil {
+			d.refused(nil)
+		} else if err.Error() == "" {
+			t.Error("an error without words")
+		}
+	})
+}

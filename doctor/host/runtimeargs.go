@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quavon/quavon/doctor"
+)
+
+// harmless are gVisor's flags that change nothing of what isolates, whatever their
+// value; valued are those for which only these values are safe.
+var (
+	harmless = []string{
+		"debug", "debug-log", "debug-log-format", "debug-command", "log", "log-format", "log-packets", "panic-log", "strace", "strace-syscalls",
+		"strace-log-size", "strace-event", "systemd-cgroup", "oci-seccomp", "watchdog-action", "dcache", "overlay2", "rootfs-overlay", "root",
+		"metric-server", "profile", "coverage-report", "num-network-channels", "gso", "software-gso", "tx-checksum-offload", "rx-checksum-offload",
+	}
+	valued = map[string][]string{
+		"platform": {"systrap", "kvm"}, "network": {"sandbox", "none"}, "host-uds": {"none"}, "host-fifo": {"none"},
+		"net-raw": {"false"}, "ignore-cgroups": {"false"}, "allow-flag-override": {"false"}, "allow-suid": {"false"},
+		"character-device-policy": {"none", "dynamic"}, "file-access": {"exclusive", "shared"}, "file-access-mounts": {"exclusive", "shared"},
+		"directfs": {"true", "false"}, "TESTONLY-unsafe-nonroot": {"false"}, "nvproxy": {"false"}, "tpuproxy": {"false"},
+		"host-settings": {"ignore", "check"}, "rootless": {"false"},
+	}
+)
+
+// shellCharacters split or expand in the script that dockerd writes for a runtime
+// with arguments, and runs as root.
+const shellCharacters = " \t\n;&|<>()$`\\\"'*?[]{}~#!"
+
+// judgeArgs sorts a gVisor runtime's registered arguments.
+func judgeArgs(r dockerRuntime) (bad, unknown []string) {
+	if strings.ContainsAny(r.Path, shellCharacters) {
+		bad = append(bad, fmt.Sprintf("the path %q has characters that a shell changes", r.Path))
+	}
+	for _, arg := range r.Args {
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !given {
+			value = "true"
+		}
+		safe, known := valued[name]
+		switch {
+		case strings.ContainsAny(arg, shellCharacters):
+			bad = append(bad, fmt.Sprintf("the argument %q has characters that a shell changes: dockerd runs it as root", arg))
+		case known && !slices.Contains(safe, value):
+			bad = append(bad, fmt.Sprintf("%s weakens the sandbox", arg))
+		case !known && !slices.Contains(harmless, name):
+			unknown = append(unknown, fmt.Sprintf("%s is not known here", arg))
+		}
+	}
+	return bad, unknown
+}
+
+// isGVisor takes a runtime for gVisor by its name, program or shim.
+func isGVisor(name string, r dockerRuntime) bool {
+	return strings.HasPrefix(name, "runsc") || strings.HasPrefix(filepath.Base(r.Path), "runsc") || strings.Contains(r.RuntimeType, "runsc")
+}
+
+// dockerRuntimes looks at daemon.json, and at what the engine says if it answers:
+// a runtime that was taken out of the file stays until dockerd is restarted.
+func (c Config) dockerRuntimes(ctx context.Context) doctor.Finding {
+	_, f, err := c.daemonConfig(ctx)
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	seen := map[string]dockerRuntime{}
+	if f != nil {
+		for name, raw := range f.runtimes {
+			var r dockerRuntime
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return doctor.Unknown(err)
+			}
+			seen[name+" in daemon.json"] = r
+		}
+	}
+	var info engineInfo
+	noEngine := c.get(ctx, "/info", &info)
+	for name, r := range info.Runtimes {
+		seen[name+" in the engine"] = r
+	}
+	return judgeRuntimes(seen, noEngine)
+}
+
+func judgeRuntimes(seen map[string]dockerRuntime, noEngine error) doctor.Finding {
+	var bad, unknown []string
+	found := 0
+	for _, where := range sortedKeys(seen) {
+		r := seen[where]
+		if !isGVisor(where, r) {
+			continue
+		}
+		found++
+		b, u := judgeArgs(r)
+		if r.RuntimeType != "" {
+			u = append(u, "its arguments are in the shim's own file, which isn't read")
+		}
+		for _, s := range b {
+			bad = append(bad, where+": "+s)
+		}
+		for _, s := range u {
+			unknown = append(unknown, where+": "+s)
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return doctor.Failed("gVisor is registered with arguments that weaken it", "", append(bad, unknown...)...)
+	case len(unknown) > 0:
+		return doctor.Warned("gVisor is registered with arguments that nobody has judged", "leave them out, or find out what they do: `runsc flags`", unknown...)
+	case found == 0 && noEngine != nil:
+		return doctor.Skipped("daemon.json registers no gVisor, and no engine answers")
+	case found == 0:
+		return doctor.Skipped("no gVisor is registered; the backend docker-runsc needs one")
+	case noEngine != nil:
+		return doctor.Warned("daemon.json's gVisor has only safe arguments, but no engine answers to tell what it uses", "start dockerd", noEngine.Error())
+	}
+	return doctor.Passed(fmt.Sprintf("%d entries of gVisor, with safe arguments only", found))
+}

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
+)
+
+func (c Config) storage() []*doctor.Check {
+	return []*doctor.Check{
+		{
+			Code: "QD940", Name: "state-directory", Title: "nobody else can change the state directory", Group: groupStorage,
+			Severity: doctor.Failure, DefaultFix: "set QUAVON_STATE_DIR to a directory of your own", Run: c.stateDirectory,
+		},
+		{
+			Code: "QD941", Name: "disk", Title: "there is room for jobs", Group: groupStorage, Needs: []string{"QD940"},
+			Severity: doctor.Failure, DefaultFix: "make room: `quavon images` shows what the store has", Run: c.disk,
+		},
+		{
+			Code: "QD942", Name: "path-length", Title: "the state directory's path leaves room for sockets", Group: groupStorage,
+			Needs: []string{"QD940"}, Severity: doctor.Failure, DefaultFix: "set QUAVON_STATE_DIR to a shorter path", Run: c.pathLength,
+		},
+		{
+			Code: "QD943", Name: "secrets", Title: "nobody else can read the secrets", Group: groupStorage,
+			Severity: doctor.Failure, DefaultFix: "run `chmod 600` on what is listed", Run: c.secrets,
+		},
+	}
+}
+
+func (c Config) stateDirectory(context.Context) doctor.Finding {
+	dir, err := c.StateDir()
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	if err := c.CheckState(dir); err != nil {
+		return doctor.Failed(err.Error(), fault.Hint(err))
+	}
+	return doctor.Passed(dir)
+}
+
+// Room below which jobs fail, and below which they will.
+const (
+	leastRoom  = 1 << 30
+	enoughRoom = 10 << 30
+)
+
+func (c Config) disk(context.Context) doctor.Finding {
+	dir, err := c.StateDir()
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	at := dir
+	f, err := c.Host.FileSystem(at)
+	for errors.Is(err, fs.ErrNotExist) && at != "/" {
+		at = path.Dir(at)
+		f, err = c.Host.FileSystem(at)
+	}
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	text := fmt.Sprintf("%.1f GiB free at %s", float64(f.Free)/(1<<30), dir)
+	inodes := 100.0
+	if f.Inodes > 0 {
+		inodes = 100 * float64(f.FreeInodes) / float64(f.Inodes)
+		text += fmt.Sprintf(", %.0f %% of the inodes", inodes)
+	}
+	switch {
+	case f.Free < leastRoom || inodes < 1:
+		return doctor.Failed(text, "")
+	case f.Free < enoughRoom || inodes < 5:
+		return doctor.Warned(text, "")
+	}
+	return doctor.Passed(text)
+}
+
+// A Unix socket's path has 107 bytes, of which this many are kept for what is below
+// the state directory.
+const (
+	socketPath = 107
+	belowState = 60
+)
+
+func (c Config) pathLength(context.Context) doctor.Finding {
+	dir, err := c.StateDir()
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	text := fmt.Sprintf("%s has %d bytes, %d are possible", dir, len(dir), socketPath-belowState)
+	if len(dir) > socketPath-belowState {
+		return doctor.Failed(text, "")
+	}
+	return doctor.Passed(text)
+}
+
+// secretFiles are the settings that name a file with a secret.
+var secretFiles = []string{"VALKEY_URL_FILE", "VALKEY_PASSWORD_FILE", "VALKEY_TLS_KEY_FILE", "QUAVON_SANDBOX_SIGNING_KEY_FILE"}
+
+func (c Config) secrets(context.Context) doctor.Finding {
+	var open, seen []string
+	for _, key := range secretFiles {
+		file := c.Host.Env(key)
+		if file == "" {
+			continue
+		}
+		info, err := c.Host.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return doctor.Failed(fmt.Sprintf("%s names %s, which isn't there", key, file), "correct "+key)
+		}
+		if err != nil {
+			return doctor.Unknown(err)
+		}
+		seen = append(seen, file)
+		if info.Mode.Perm()&0o077 != 0 {
+			open = append(open, fmt.Sprintf("%s (%s) has mode %04o", file, key, info.Mode.Perm()))
+		}
+	}
+	switch {
+	case len(open) > 0:
+		return doctor.Failed("secrets can be read by others", "run `chmod 600` on what is listed, and change the secrets", open...)
+	case len(seen) == 0:
+		return doctor.Skipped("no setting names a file with a secret")
+	}
+	return doctor.Passed("only the owner reads " + strings.Join(seen, ", "))
+}
