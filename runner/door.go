@@ -97,7 +97,11 @@ func doorEnv(st job.Step) []string {
 		return nil
 	}
 	const proxy, local = "http://" + sandbox.Door, "localhost,127.0.0.1,::1"
-	env := []string{"NODE_USE_ENV_PROXY=1"}
+	env := []string{
+		"NODE_USE_ENV_PROXY=1",
+		// npm asks again even when it was refused, by default after 10 and 60 seconds.
+		"npm_config_fetch_retry_mintimeout=1000", "npm_config_fetch_retry_maxtimeout=4000",
+	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		env = append(env, fmt.Sprintf("%s=%s", name, proxy))
 	}
