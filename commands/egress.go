@@ -70,7 +70,7 @@ func newEgress(p *program, run func(context.Context, *egressOptions) error) *cob
 				return err
 			}
 			if o.PrintConfig {
-				return o.settings.print(p.IO.Out)
+				return o.settings.show(p.IO.Out)
 			}
 			return run(cmd.Context(), o)
 		},

@@ -82,7 +82,11 @@ func newRoot(p *program) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	root.PersistentFlags().StringVar(&p.logFormat, "log-format", "text", "format of messages on stderr: text or json")
 	root.PersistentFlags().StringVar(&p.logLevel, "log-level", "warn", "least severe messages to show: debug, info, warn or error")
-	root.AddCommand(newRun(p, runJob), newRunner(p, runRunner), newEgress(p, runEgress), newSubmit(p, submitJob), newStatus(p, showStatus), newScan(p, runScan), newFixCheck(p, runFixCheck), newBuild(p), newImages(p), newDockerGuard(p), newVersion(p), newMan(p), newExitCodes())
+	root.AddCommand(
+		newRun(p, runJob), newScan(p, runScan), newFixCheck(p, runFixCheck), newSubmit(p, submitJob), newStatus(p, showStatus),
+		newRunner(p, runRunner), newEgress(p, runEgress), newDockerGuard(p), newBuild(p), newImages(p),
+		newVersion(p), newMan(p), newExitCodes(),
+	)
 	return root
 }
 

@@ -52,7 +52,7 @@ func newRunner(p *program, run func(context.Context, *runnerOptions) error) *cob
 				return err
 			}
 			if o.PrintConfig {
-				return o.settings.print(p.IO.Out)
+				return o.settings.show(p.IO.Out)
 			}
 			return run(cmd.Context(), o)
 		},

@@ -180,7 +180,8 @@ func (o *runnerOptions) bounds(have sandbox.Policies) (b service.Bounds, err err
 		switch {
 		case ok && why == sandbox.Enforced:
 		case *x.most > 0:
-			return b, fault.New(fmt.Sprintf("the backend can't enforce %s: %s", x.policy, why), "leave the bound out, or choose another backend")
+			return b, fault.New(fmt.Sprintf("the backend can't enforce %s: %s", x.policy, why),
+				"leave the bound out, or choose another backend")
 		default:
 			o.Log.Info("default limit left out", "limit", x.policy, "why", why)
 			*x.def = 0

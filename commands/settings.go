@@ -149,8 +149,8 @@ func (s *settings) find(name string) *setting {
 // of ours.
 func (s *settings) get(name string) string { return s.find(name).value }
 
-// print shows all settings and where they come from, in the file's own form.
-func (s *settings) print(w io.Writer) error {
+// show writes all settings and where they come from, in the file's own form.
+func (s *settings) show(w io.Writer) error {
 	for _, x := range s.list {
 		value := x.value
 		if x.secret && value != "" {

@@ -158,7 +158,8 @@ func (o *statusOptions) show(s statusReport, failure error, live bool) error {
 // table writes the status for people.
 func (s statusReport) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "queue: %d interactive and %d batch jobs wait, %d run\n\n", s.Queue.WaitingInteractive, s.Queue.WaitingBatch, s.Queue.Running)
+	fmt.Fprintf(w, "queue: %d interactive and %d batch jobs wait, %d run\n\n",
+		s.Queue.WaitingInteractive, s.Queue.WaitingBatch, s.Queue.Running)
 	if len(s.Runners) == 0 {
 		fmt.Fprintln(w, "no runner is alive")
 	} else {

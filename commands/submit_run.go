@@ -194,7 +194,7 @@ func (o *submitOptions) verdict(ctx context.Context, res *client.Result) error {
 	if res.Reason == job.ReasonCancelled && interrupt.Of(ctx) == nil {
 		return &exitError{Code: exitCancelled}
 	}
-	if code := exitCodeFor(ctx, res.Report.Result); code != exitOK {
+	if code := exitCodeFor(ctx, res.Result); code != exitOK {
 		return &exitError{Code: code}
 	}
 	return nil

@@ -101,8 +101,8 @@ func resolve(ctx context.Context, dir, ref string) (string, error) {
 	out, err := git(ctx, dir, "rev-parse", "--verify", "--end-of-options", ref+"^{commit}").Output()
 	commit := strings.TrimSpace(string(out))
 	if err != nil || !commitID.MatchString(commit) {
-		return "", fault.Wrap(gitError(err), fmt.Sprintf("find the commit %.100q", ref), "name a commit, a branch or a tag of the repository in "+dir).
-			WithCode(string(job.ReasonRejected))
+		return "", fault.Wrap(gitError(err), fmt.Sprintf("find the commit %.100q", ref),
+			"name a commit, a branch or a tag of the repository in "+dir).WithCode(string(job.ReasonRejected))
 	}
 	return commit, nil
 }
@@ -113,8 +113,8 @@ func archive(ctx context.Context, dir, commit string, w io.Writer) error {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = w, &said
 	if err := cmd.Run(); err != nil {
-		return fault.Wrap(errors.Join(err, errors.New(strings.TrimSpace(said.String()))), "read the commit "+commit, "check the repository with git fsck").
-			WithCode(string(job.ReasonRejected))
+		err = errors.Join(err, errors.New(strings.TrimSpace(said.String())))
+		return fault.Wrap(err, "read the commit "+commit, "check the repository with git fsck").WithCode(string(job.ReasonRejected))
 	}
 	return nil
 }

@@ -140,8 +140,8 @@ func (j *Job) task(id string) (task.Task, error) {
 	if j.Image != "" {
 		t.Spec.Root = job.Root{Kind: job.RootImage, Image: j.Image, User: j.User}
 	} else if j.User != "" {
-		return task.Task{}, fault.New("a user is named without an image", "leave it out: with the host's toolchain a job is always the same user").
-			WithCode(string(job.ReasonRejected))
+		return task.Task{}, fault.New("a user is named without an image",
+			"leave it out: with the host's toolchain a job is always the same user").WithCode(string(job.ReasonRejected))
 	}
 	if j.Patch {
 		t.Spec.Changes = job.ChangesContent

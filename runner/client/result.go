@@ -76,11 +76,11 @@ func (t *Ticket) Wait(ctx context.Context, log Log) (*Result, error) {
 	}
 	r := &Result{Runner: o.Runner, Attempt: o.Attempt, LogComplete: o.LogComplete, outcome: o, ticket: t.t}
 	if o.Payload == nil {
-		r.Report.Result = job.Result{ID: t.ID(), Reason: o.Reason, Message: verdicts[o.Reason], Exit: -1}
+		r.Result = job.Result{ID: t.ID(), Reason: o.Reason, Message: verdicts[o.Reason], Exit: -1}
 		return r, nil
 	}
 	r.Report, err = task.DecodeReport(o.Payload)
-	if err == nil && (r.Report.ID != t.ID() || r.Report.Reason != o.Reason) {
+	if err == nil && (r.ID != t.ID() || r.Reason != o.Reason) {
 		err = fault.New("the result contradicts itself", "give submitter and runner the same version of quavon").
 			WithCode(string(job.ReasonInternal))
 	}

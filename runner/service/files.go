@@ -39,7 +39,7 @@ func removeAll(dir string) error {
 		if d != nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700) //nolint:gosec // it is removed next
 		}
-		return nil //nolint:nilerr // what stays is reported by the second attempt
+		return nil // what stays is reported by the second attempt
 	})
 	return os.RemoveAll(dir)
 }

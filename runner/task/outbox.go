@@ -34,7 +34,8 @@ func (o *Outbox) Read(r io.Reader) (lines []json.RawMessage, refused []Refused) 
 		line, long, err := readLine(in)
 		if left -= len(line) + 1; left < 0 || len(lines) == maxOutboxLines {
 			if len(line) > 0 || err == nil {
-				refuse(n, fmt.Sprintf("the outbox has more than %d bytes or %d lines: this and all that follows is left out", maxOutbox, maxOutboxLines))
+				refuse(n, fmt.Sprintf("the outbox has more than %d bytes or %d lines: this and what follows is left out",
+					maxOutbox, maxOutboxLines))
 			}
 			return lines, refused
 		}

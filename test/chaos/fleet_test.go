@@ -3,6 +3,7 @@ package chaos
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -117,7 +118,7 @@ func (m *member) once() error {
 	askR, askW, err1 := os.Pipe()
 	answerR, answerW, err2 := os.Pipe()
 	if err1 != nil || err2 != nil {
-		return fmt.Errorf("%v %v", err1, err2)
+		return errors.Join(err1, err2)
 	}
 	defer askR.Close()
 	defer answerW.Close()

@@ -19,7 +19,9 @@ func (e *Exporter) ended(t *track, ev service.Event) {
 	reason := "none"
 	root := span{
 		Trace: traceOf(ev.Job), ID: newSpanID(), Name: "job", Kind: kindConsumer, Start: nanos(t.claimed), End: nanos(ev.At),
-		Attributes: []attribute{text("quavon.job.id", ev.Job), number("quavon.job.attempt", int64(ev.Attempt)), text("quavon.job.end", string(ev.Stage))},
+		Attributes: []attribute{
+			text("quavon.job.id", ev.Job), number("quavon.job.attempt", int64(ev.Attempt)), text("quavon.job.end", string(ev.Stage)),
+		},
 	}
 	if r := ev.Result; r != nil {
 		reason = cmp.Or(string(r.Reason), reason)
