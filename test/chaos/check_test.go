@@ -38,6 +38,9 @@ func check(t *testing.T, f *fleet, q *queue.Queue, book map[entry]int, outcomes 
 			continue
 		}
 		verdicts[cmp.Or(string(o.result.Reason), "ended by itself")]++
+		if r := o.result; r.Reason != job.ReasonNone {
+			t.Logf("job %d (%s): %s by %q after attempt %d: %s", o.n, o.id, r.Reason, r.Runner, r.Attempt, r.Message)
+		}
 		if o.result.Attempt > 1 {
 			f.counts["jobs that took more than one attempt"]++
 		}
