@@ -86,6 +86,10 @@ rootfs-test: all ## compare big, odd and random file systems with the kernel's o
 images-build: all ## build the five shipped images, run their tools in gVisor (as root; SECRETS=dir, KEEP=lock)
 	@GO=$(GO) test/imagebuild/run.sh
 
+.PHONY: scan-test
+scan-test: all ## scan our own flaws and four public packages in the real image (as root; STATE=dir that has it)
+	@GO=$(GO) test/scan/run.sh
+
 .PHONY: generate
 generate: ## generate committed code anew, with pinned generators
 	$(GO) generate ./...

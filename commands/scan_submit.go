@@ -46,6 +46,9 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 		return nil, digest, err
 	}
 	rep, err := fetchScan(ctx, res, so, tree.prefix)
+	if err == nil && tree.read(tree.prefix+".gitleaksignore") != nil {
+		rep.Note("gitleaks", "on a runner it heeds the directory's .gitleaksignore")
+	}
 	return rep, digest, err
 }
 

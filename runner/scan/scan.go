@@ -92,7 +92,16 @@ func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Status == StatusError })
 }
 
-// Keep leaves only the findings that keep says yes to, and counts the others.
+// Note adds a note of the caller's to a scanner's.
+func (r *Report) Note(tool, text string) {
+	for i := range r.Tools {
+		if r.Tools[i].Name == tool {
+			r.Tools[i].Notes = append(r.Tools[i].Notes, text)
+		}
+	}
+}
+
+// keep leaves only the findings that keep says yes to, and counts the others.
 func (r *Report) keep(keep func(Finding) bool, others *int) {
 	had := len(r.Findings)
 	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return !keep(f) })

@@ -1,0 +1,2 @@
+// Package scan tests `quavon scan` in the real scanners image; see run.sh.
+package scan

@@ -1,0 +1,3 @@
+module corpus.example
+
+go 1.26
