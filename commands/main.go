@@ -84,7 +84,7 @@ func newRoot(p *program) *cobra.Command {
 	root.PersistentFlags().StringVar(&p.logLevel, "log-level", "warn", "least severe messages to show: debug, info, warn or error")
 	root.AddCommand(
 		newRun(p, runJob), newScan(p, runScan), newFixCheck(p, runFixCheck), newSubmit(p, submitJob), newStatus(p, showStatus),
-		newRunner(p, runRunner), newEgress(p, runEgress), newDockerGuard(p), newBuild(p), newImages(p),
+		newRunner(p, runRunner), newEgress(p, runEgress), newDockerGuard(p), newBuild(p), newDoctor(p, runDoctor), newImages(p),
 		newVersion(p), newMan(p), newExitCodes(),
 	)
 	return root

@@ -1,0 +1,226 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/imagebuild"
+	"github.com/quavon/quavon/imagebuild/engine"
+	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/toolchain"
+)
+
+const groupSandbox = "Sandbox"
+
+// localSandbox is the checks QD951 to QD958 of a backend of this host.
+type localSandbox struct {
+	*doctorOptions
+	runner *runner.Runner
+}
+
+func (s *localSandbox) checks() []*doctor.Check {
+	check := func(code, name, title, fix string, run func(context.Context) doctor.Finding, needs ...string) *doctor.Check {
+		return &doctor.Check{
+			Code: code, Name: name, Title: title, Group: groupSandbox, Severity: doctor.Failure, DefaultFix: fix, Needs: needs,
+			Run: run, Timeout: 2 * time.Minute,
+		}
+	}
+	smoke := check("QD957", "escape", "the probes could not get out of the sandbox", "there is none: this quavon has no probes yet", s.probes)
+	smoke.Essential = true
+	return []*doctor.Check{
+		check("QD951", "backend", "a backend says what it is", "see docs/backends.md for what it needs", s.backend),
+		check("QD952", "runtime", "the runtime really runs jobs", "run `quavon run -- echo hello`, which says more", s.hello, "QD951"),
+		check("QD953", "lock", "images are what the lock says", "run `quavon images verify`, then `quavon build images`", s.lock),
+		check("QD954", "keys", "keys and rights at Valkey are right", "leave --local out", s.needsQueue),
+		check("QD955", "separation", "the runner's host isn't the control plane's", "leave --local out", s.needsQueue),
+		check("QD956", "egress", "sandboxes reach what is allowed and nothing else", "there is none: this quavon has no such test yet",
+			func(context.Context) doctor.Finding {
+				return doctor.Unknown(errors.New("the test of the way out is not built yet, so nothing is known of it"))
+			}),
+		smoke,
+		check("QD958", "limits", "limits end a job", "see `docs/reasons.md`, and run QD903", s.limits, "QD952"),
+	}
+}
+
+// needsQueue is the finding of checks that are about a queue.
+func (s *localSandbox) needsQueue(context.Context) doctor.Finding {
+	if s.Local {
+		return doctor.Skipped("--local asks no queue")
+	}
+	return doctor.Unknown(errNoRunners)
+}
+
+var errNoRunners = errors.New("asking the runners of a queue is not built yet: use --local for a backend of this host")
+
+// probes never passes: nothing has been tried.
+func (s *localSandbox) probes(context.Context) doctor.Finding {
+	return doctor.Unknown(errors.New("the escape probes are not built yet, so nothing is known of whether the sandbox holds"))
+}
+
+// backend opens the backend and keeps it for the checks after it.
+func (s *localSandbox) backend(ctx context.Context) doctor.Finding {
+	if !s.Local {
+		return doctor.Unknown(errNoRunners)
+	}
+	r, err := s.open()
+	if err != nil {
+		return failedOn(err)
+	}
+	if err := r.Backend.Check(ctx); err != nil {
+		return failedOn(err)
+	}
+	b := sandbox.AsIdentified(r.Backend)
+	if b == nil {
+		return doctor.Unknown(fmt.Errorf("the backend %s doesn't say what its runtime is", r.Backend.Name()))
+	}
+	rt, err := b.Runtime(ctx)
+	if err != nil {
+		return failedOn(err)
+	}
+	text := fmt.Sprintf("backend %s, runtime %s", r.Backend.Name(), rt.Version)
+	if rt.Platform != "" {
+		text += ", platform " + rt.Platform
+	}
+	s.runner = r
+	details := []string{"digest " + rt.Digest, "arguments " + strings.Join(rt.Args, " ")}
+	if s.Backend == docker.Runc || s.Backend == docker.Privileged {
+		return doctor.Warned(text+": it shares the host's kernel and isolates nothing from its holes", "use --backend runsc", details...)
+	}
+	return doctor.Passed(text, details...)
+}
+
+func failedOn(err error) doctor.Finding {
+	f := doctor.Unknown(err)
+	f.State = doctor.Fail
+	return f
+}
+
+func (s *localSandbox) open() (*runner.Runner, error) {
+	o := &runOptions{program: s.program, Backend: s.Backend, Runsc: s.Runsc}
+	return o.runner()
+}
+
+// job runs a shell command under limits; a job of quavon's own sees no workspace.
+func (s *localSandbox) job(ctx context.Context, name, script string, limits job.Limits) (job.Result, string, error) {
+	root := job.Root{Kind: job.RootHost}
+	if sandbox.AsDetached(s.runner.Backend) != nil {
+		img, err := s.anyImage()
+		if err != nil {
+			return job.Result{}, "", err
+		}
+		root = job.Root{Kind: job.RootImage, Image: img}
+	}
+	var out bytes.Buffer
+	res, err := s.runner.Run(ctx, job.Spec{
+		ID: "doctor-" + name + "-" + fmt.Sprint(time.Now().UnixNano()), Root: root, Limits: limits,
+		Steps: []job.Step{{Argv: []string{"/bin/sh", "-c", script}, Dir: "/tmp", Env: []string{"PATH=" + toolchain.Path("/usr/bin:/bin", nil)}}},
+	}, runner.Streams{Stdout: &out, Stderr: &out})
+	return res, out.String(), err
+}
+
+// anyImage is the first of the lock that this platform has.
+func (s *localSandbox) anyImage() (string, error) {
+	l, err := s.readLock()
+	if err != nil {
+		return "", err
+	}
+	if l != nil {
+		for i := range l.Images {
+			if _, p := l.Find(l.Images[i].Name, source.Host()); p != nil {
+				return p.Config, nil
+			}
+		}
+	}
+	return "", errors.New("the backend runs images of a lock only, and there is none here")
+}
+
+func (s *localSandbox) hello(ctx context.Context) doctor.Finding {
+	start := time.Now()
+	res, out, err := s.job(ctx, "hello", "echo hello", job.Limits{Wall: time.Minute})
+	switch {
+	case err != nil:
+		return failedOn(err)
+	case res.Reason != "" || res.Exit != 0 || out != "hello\n":
+		return doctor.Failed(fmt.Sprintf("a job that says hello ended with %d (%s) and said %q", res.Exit, res.Reason, out), "")
+	case res.Sandbox.Backend != s.runner.Backend.Name():
+		return doctor.Failed(fmt.Sprintf("the job ran on %q", res.Sandbox.Backend), "")
+	}
+	return doctor.Passed(fmt.Sprintf("a job said hello in %d ms on %s", time.Since(start).Milliseconds(), res.Sandbox.Runtime))
+}
+
+// lock compares the images with the lock, whole.
+func (s *localSandbox) lock(ctx context.Context) (f doctor.Finding) {
+	if !s.Local {
+		return doctor.Unknown(errNoRunners)
+	}
+	store, err := openImages()
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	l, err := s.require(store)
+	if err != nil {
+		return failedOn(err)
+	}
+	if l == nil {
+		return doctor.Skipped("there is no " + s.lockFile() + " here, and " + lock.EnvFile + " names none")
+	}
+	v := &imagebuild.Verifier{
+		Store: store, Dir: filepath.Dir(s.lockFile()),
+		Connect: func(ctx context.Context) (*engine.Engine, error) { return engine.Connect(ctx, "") },
+	}
+	defer func() {
+		if err := v.Close(); err != nil && f.State == doctor.Pass {
+			f = doctor.Unknown(err)
+		}
+	}()
+	var wrong, unsure []string
+	checked := 0
+	for i := range l.Images {
+		img, p := l.Find(l.Images[i].Name, source.Host())
+		if p == nil {
+			continue
+		}
+		checked++
+		errs := v.Image(ctx, img, p)
+		if r, err := store.Find(p.Config); err == nil {
+			errs = append(errs, store.Verify(ctx, r, true))
+		}
+		for _, err := range errs {
+			switch {
+			case err == nil:
+			case errors.Is(err, imagebuild.ErrNotChecked):
+				unsure = append(unsure, img.Name+": "+err.Error())
+			default:
+				wrong = append(wrong, img.Name+": "+err.Error())
+			}
+		}
+	}
+	return lockFinding(ctx, checked, wrong, unsure)
+}
+
+func lockFinding(ctx context.Context, checked int, wrong, unsure []string) doctor.Finding {
+	switch {
+	case ctx.Err() != nil:
+		return doctor.Unknown(context.Cause(ctx))
+	case len(wrong) > 0:
+		return doctor.Failed("images aren't what the lock says", "", append(wrong, unsure...)...)
+	case len(unsure) > 0:
+		f := doctor.Unknown(errors.New("not all of the lock's images could be looked at"))
+		f.Details = unsure
+		return f
+	case checked == 0:
+		return doctor.Skipped("the lock has no image for this platform")
+	}
+	return doctor.Passed(fmt.Sprintf("%d images are as the lock says, read whole", checked))
+}
