@@ -12,16 +12,22 @@ type flow struct {
 }
 
 var (
-	wide   = &flow{window: Window, data: MaxData}
+	wide = &flow{window: Window, data: MaxData}
+	// narrow is what the host may have to hold of each of the job's connections, down
+	// what the sandbox may.
 	narrow = &flow{window: NarrowWindow, data: NarrowData}
+	down   = &flow{window: Window, data: MaxData / 2}
 )
 
-// flowOf is the flow of the streams that a side opens.
-func flowOf(opener Side) *flow {
-	if opener == Guest {
+// flowOf is the flow of a channel of the streams that a side opens.
+func flowOf(opener Side, ch Channel) *flow {
+	switch {
+	case opener == Host:
+		return wide
+	case ch == In:
 		return narrow
 	}
-	return wide
+	return down
 }
 
 // buffer has room for the data of a frame and for a header before it.

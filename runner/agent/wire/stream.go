@@ -34,8 +34,8 @@ type Stream struct {
 
 func newStream(c *Conn, id uint32, mine bool) *Stream {
 	s := &Stream{id: id, c: c, opener: mine, done: make(chan struct{})}
-	f := flowOf(opener(id))
 	for ch := range Channel(numChannels) {
+		f := flowOf(opener(id), ch)
 		if mine == (ch == In) {
 			s.out[ch] = newOutbox(f)
 		} else {

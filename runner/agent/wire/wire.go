@@ -27,11 +27,11 @@ const (
 	// MaxStreams is how many streams the host may have open.
 	MaxStreams = 64
 	// MaxConnections is how many the guest may have open. They are connections of
-	// the job's, many and mostly idle, so each gets less: NarrowWindow and NarrowData
-	// stand for Window and MaxData.
+	// the job's, many and mostly idle, so the host holds less of what they send:
+	// NarrowWindow and NarrowData stand for Window and MaxData.
 	MaxConnections = 1024
-	NarrowWindow   = 256 << 10
-	NarrowData     = 64 << 10
+	NarrowWindow   = 512 << 10
+	NarrowData     = 128 << 10
 	// MaxPath bounds a path in any message, in bytes.
 	MaxPath = 4096
 	// MaxArgs and MaxArgBytes bound a command's arguments, MaxEnvBytes its

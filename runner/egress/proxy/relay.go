@@ -91,7 +91,7 @@ func (m *meter) Write(p []byte) (int, error) {
 }
 
 // portion is how much is moved at once.
-const portion = 64 << 10
+const portion = 256 << 10
 
 var portions = sync.Pool{New: func() any { return new([portion]byte) }}
 
