@@ -41,6 +41,14 @@ echo "== sizes"
 quavon images ls
 du -shx "$dir/engine/data" "$dir/state" | sed "s#$dir/##"
 
+echo "== as ext4, against overlayfs"
+for name in go guest node python scanners; do
+	"$here/test/imagebuild/compare.sh" "$name" "$dir" "$("$here/test/docker/engine.sh" fetch)/usr/bin/docker"
+	[ "$name" = node ] || rm "$dir/$name.ext4"
+done
+echo "== boot one"
+(cd "$here" && QUAVON_ROOTFS=$dir/node.ext4 "$GO" test -count=1 -v ./test/qemu -run TestBootRootfs/built)
+
 if grep -rl "$mark" "$dir"/images*; then
 	echo "the lock or a list of packages has what was passed to the build" >&2
 	exit 1

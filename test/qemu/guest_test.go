@@ -25,7 +25,8 @@ import (
 )
 
 // TestBootRootfs boots built file systems with quavon-guest as the first process and
-// has commands run in them. QUAVON_DEBIAN_TAR names a Debian root to boot too.
+// has commands run in them. QUAVON_DEBIAN_TAR names a Debian root to boot too,
+// QUAVON_ROOTFS a file that `quavon build rootfs` made.
 func TestBootRootfs(t *testing.T) {
 	needMachine(t)
 	guest, err := os.ReadFile(sandboxtest.Guest(t))
@@ -43,6 +44,16 @@ func TestBootRootfs(t *testing.T) {
 			base, err := os.ReadFile(path)
 			must(t, err)
 			boot(t, base, top)
+		})
+	}
+	if path := os.Getenv("QUAVON_ROOTFS"); path != "" {
+		t.Run("built", func(t *testing.T) {
+			image := filepath.Join(t.TempDir(), "image")
+			it.Run(t, "cp", "--sparse=always", path, image)
+			for _, change := range []string{"mkdir .quavon", "write " + sandboxtest.Guest(t) + " .quavon/guest", "set_inode_field .quavon/guest mode 0100755"} {
+				it.Run(t, "debugfs", "-w", "-R", change, image)
+			}
+			bootImage(t, image)
 		})
 	}
 }
@@ -63,12 +74,17 @@ func needMachine(t *testing.T) {
 	}
 }
 
-// boot makes an image of layers, starts the machine and talks to its agent.
+// boot makes an image of layers and boots it.
 func boot(t *testing.T, layers ...[]byte) {
-	dir := t.TempDir()
-	image := filepath.Join(dir, "image")
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "image")
 	makeRootfs(t, image, layers...)
-	listener, err := net.Listen("unix", filepath.Join(dir, "agent"))
+	bootImage(t, image)
+}
+
+// bootImage starts the machine and talks to its agent.
+func bootImage(t *testing.T, image string) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "agent"))
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
