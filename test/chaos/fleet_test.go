@@ -170,8 +170,8 @@ func (m *member) once() error {
 func (m *member) at(stage service.Stage, cmd *exec.Cmd) {
 	f := m.f
 	f.mu.Lock()
-	kill := f.killsAt[stage] > 0 && rand.N(4) == 0
-	hold := !kill && stage == service.Storing && f.holds > 0 && rand.N(4) == 0
+	kill := f.killsAt[stage] > 0 && rand.N(8) == 0
+	hold := !kill && stage == service.Storing && f.holds > 0 && rand.N(8) == 0
 	switch {
 	case kill:
 		f.killsAt[stage]--
