@@ -63,7 +63,7 @@ func (o *scanOptions) scan(ctx context.Context) (scanResult, error) {
 	if err != nil {
 		return res, err
 	}
-	so := scan.Options{Root: scanRoot, Disable: append(config.Disable, o.Disable...), CPUs: o.CPUs, Timeout: o.Timeout}
+	so := scan.Options{Root: scanRoot, Disable: append(config.Disable, o.Disable...), Timeout: o.Timeout}
 	if o.Submit {
 		res.Report, res.Image, err = o.remote(ctx, tree, so)
 	} else {

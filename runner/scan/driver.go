@@ -3,7 +3,6 @@ package scan
 import (
 	_ "embed"
 	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
@@ -23,8 +22,6 @@ type Options struct {
 	Root string
 	// Disable lists scanners to leave out.
 	Disable []string
-	// CPUs is how many the sandbox has; 0 is what it says itself.
-	CPUs float64
 	// Timeout is each scanner's.
 	Timeout time.Duration
 	// To is the file that the job writes; "" is its stdout.
@@ -47,7 +44,6 @@ type plan struct {
 	Tmp     string            `json:"tmp"`
 	To      string            `json:"to"`
 	Most    int               `json:"most"`
-	Slots   int               `json:"slots"`
 	Timeout float64           `json:"timeout"`
 	Files   map[string]string `json:"files"`
 	Tools   []plannedTool     `json:"tools"`
@@ -64,7 +60,7 @@ type plannedTool struct {
 // Argv is the command of a scan, to be run in the scanners image.
 func Argv(o Options) ([]string, error) {
 	p := plan{
-		Root: o.Root, Tmp: "/tmp/quavon-scan", To: "-", Most: maxOutput, Slots: int(math.Ceil(o.CPUs)),
+		Root: o.Root, Tmp: "/tmp/quavon-scan", To: "-", Most: maxOutput,
 		Timeout: o.Timeout.Seconds(), Files: files,
 	}
 	if o.To != "" {

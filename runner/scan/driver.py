@@ -4,6 +4,7 @@ The plan is argv[1], a JSON document; see driver.go. Nothing here is trusted by
 who reads the stream: this program and the scanners are the same user.
 """
 import io
+import itertools
 import json
 import os
 import signal
@@ -59,13 +60,9 @@ def run(n, tool, where):
     }
 
 
-def work(jobs, lock, results):
-    while True:
-        with lock:
-            if not jobs:
-                return
-            job = jobs.pop(0)
-        results.append(run(*job))
+def work(jobs, results):
+    """One scanner in all its directories, one after the other."""
+    results.extend(run(*job) for job in jobs)
 
 
 def write(stream, results, skipped):
@@ -94,15 +91,13 @@ def main():
             f.write(text)
     tools = PLAN["tools"]
     endings, dirs = look([t["marker"] for t in tools if t.get("marker")])
-    jobs, skipped = [], []
+    numbers, results, skipped, threads = itertools.count(), [], [], []
     for t in tools:
         if t.get("only") and not endings & set(t["only"]):
             skipped.append(t["name"])
             continue
-        for where in dirs.get(t.get("marker"), []) or [ROOT]:
-            jobs.append((len(jobs), t, where))
-    lock, results = threading.Lock(), []
-    threads = [threading.Thread(target=work, args=(jobs, lock, results)) for _ in range(PLAN["slots"] or os.cpu_count() or 1)]
+        jobs = [(next(numbers), t, where) for where in dirs.get(t.get("marker"), []) or [ROOT]]
+        threads.append(threading.Thread(target=work, args=(jobs, results)))
     for t in threads:
         t.start()
     for t in threads:

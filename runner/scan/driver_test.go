@@ -20,7 +20,7 @@ func drive(t *testing.T, root string, planned []plannedTool) runs {
 		sandboxtest.Skip(t, "python3 is missing: %v", err)
 	}
 	tmp := t.TempDir()
-	text, err := json.Marshal(plan{Root: root, Tmp: tmp, To: "-", Most: 1000, Slots: 4, Timeout: 1.5, Tools: planned, Files: map[string]string{tmp + "/f": "text"}})
+	text, err := json.Marshal(plan{Root: root, Tmp: tmp, To: "-", Most: 1000, Timeout: 1.5, Tools: planned, Files: map[string]string{tmp + "/f": "text"}})
 	if err != nil {
 		t.Fatal(err)
 	}

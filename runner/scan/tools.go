@@ -40,8 +40,8 @@ var (
 	javascript = []string{".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"}
 )
 
-// tools are all scanners, those that take longest first: they are started in this
-// order.
+// tools are all scanners. They run beside each other: the sandbox's processors are
+// shared out among them, so that one that is slow by itself never waits for its turn.
 var tools = []tool{
 	{
 		Name: "gosec", Marker: "go.mod", Only: []string{".go"}, OK: []int{0},
