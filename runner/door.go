@@ -82,7 +82,7 @@ func (j *run) outside(ctx context.Context, i int, step func() (bool, error)) (go
 // lost, or a job that was given up, has no door any more.
 func (j *run) closeDoor(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the step tells why it was given up
 	}
 	if err := j.client.CloseDoor(ctx); err != nil {
 		return err

@@ -28,7 +28,8 @@ func (l Local) Check(allow []string) error {
 // jobPolicy reads a job's own list.
 func jobPolicy(allow []string) (policy.Policy, error) {
 	if len(allow) == 0 {
-		return policy.Policy{}, fault.Wrap(errors.New("it is empty"), "a step with a network", "name the hosts that it may reach, or leave its network out")
+		return policy.Policy{}, fault.Wrap(errors.New("it is empty"), "a step with a network",
+			"name the hosts that it may reach, or leave its network out")
 	}
 	p, err := policy.New(allow, nil)
 	if err != nil {

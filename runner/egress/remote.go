@@ -145,7 +145,7 @@ func (w *way) Close() job.Egress {
 
 // revoke deletes the token; what can't be deleted expires.
 func (w *way) revoke(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), answerTime, errors.New("Valkey doesn't answer"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), answerTime, errors.New("no answer of Valkey"))
 	defer cancel()
 	if err := w.Tokens.Delete(ctx, w.token); err != nil {
 		w.Log.Warn("an egress token isn't deleted but expires", "err", err)

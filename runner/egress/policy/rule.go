@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,7 +185,7 @@ func New(rules, private []string) (p Policy, err error) {
 		if err != nil {
 			return p, fmt.Errorf("private network: %w", err)
 		}
-		p.Addresses.Private = append(p.Addresses.Private, netip.Prefix(n))
+		p.Addresses.Private = append(p.Addresses.Private, n)
 	}
 	return p, nil
 }

@@ -123,7 +123,8 @@ func (c *client) finish() {
 	c.s.log.Info("egress",
 		slog.String("host", string(c.target.Name)), slog.Int("port", int(c.target.Port)), slog.String("scheme", string(c.target.Scheme)),
 		slog.String("method", c.target.Method), slog.Bool("connected", c.connected), slog.String("refused", string(refused)),
-		slog.Int64("sent_bytes", c.sent.Load()), slog.Int64("received_bytes", c.received.Load()), slog.Duration("took", time.Since(c.start)))
+		slog.Int64("sent_bytes", c.sent.Load()), slog.Int64("received_bytes", c.received.Load()),
+		slog.Duration("took", time.Since(c.start)))
 }
 
 // reasons are those of errors.

@@ -75,7 +75,8 @@ func (replyHTTP) failed(w io.Writer, to policy.Request) error {
 }
 
 func writeStatus(w io.Writer, status int, phrase, text string) error {
-	_, err := fmt.Fprintf(w, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
+	const form = "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n"
+	_, err := fmt.Fprintf(w, form,
 		status, phrase, len(text)+1, text)
 	return err
 }

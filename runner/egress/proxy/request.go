@@ -76,7 +76,7 @@ func (r *request) parsePlain(target string) (err error) {
 }
 
 // errHost is a Host that is another than the target's.
-var errHost = errors.New("Host is another than the request's target")
+var errHost = errors.New("the Host is another than the request's target")
 
 // checkHost compares Host with the target. Older clients have none for CONNECT.
 func (r *request) checkHost(port uint16) error {
