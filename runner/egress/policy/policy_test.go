@@ -133,10 +133,15 @@ func TestDecide(t *testing.T) {
 		{Request{Name: "xwild.example", Port: 443, Scheme: HTTPS}, ReasonHost},
 		{Request{Name: "any.example", Port: 9, Scheme: HTTPS}, ""},
 		{Request{Name: "any.example", Port: 9, Scheme: HTTP, Method: "GET", Path: "/"}, ReasonScheme},
-		{plain("ok.example", "GET", "/pub/x?y=/../"), ""}, {plain("ok.example", "HEAD", "/pub"), ""},
-		{plain("ok.example", "GET", "/public"), ReasonPath}, {plain("ok.example", "GET", "/pub/../x"), ReasonPath},
-		{plain("ok.example", "GET", "/pub/%2e%2e/x"), ReasonPath}, {plain("ok.example", "GET", "/pub//x"), ReasonPath},
-		{plain("ok.example", "POST", "/pub/x"), ReasonMethod}, {plain("up.example", "PUT", "/"), ""}, {plain("up.example", "GET", "/"), ReasonMethod},
+		{plain("ok.example", "GET", "/pub/x?y=/../"), ""},
+		{plain("ok.example", "HEAD", "/pub"), ""},
+		{plain("ok.example", "GET", "/public"), ReasonPath},
+		{plain("ok.example", "GET", "/pub/../x"), ReasonPath},
+		{plain("ok.example", "GET", "/pub/%2e%2e/x"), ReasonPath},
+		{plain("ok.example", "GET", "/pub//x"), ReasonPath},
+		{plain("ok.example", "POST", "/pub/x"), ReasonMethod},
+		{plain("up.example", "PUT", "/"), ""},
+		{plain("up.example", "GET", "/"), ReasonMethod},
 	} {
 		if _, why := p.Decide(c.q); why != c.want {
 			t.Errorf("%+v: %q, want %q", c.q, why, c.want)
