@@ -60,7 +60,8 @@ func (o *fixOptions) compare(ctx context.Context) (fix.Comparison, error) {
 		return none, err
 	}
 	if name, undecided := fix.Undecided(before, nil); undecided {
-		return none, fault.New(fmt.Sprintf("without the patch %q does not work, so nothing can be compared", name), "look at it with --logs")
+		return none, fault.New(fmt.Sprintf("without the patch %q does not work, so nothing can be compared", name),
+			"look at it with --logs")
 	}
 	after, err := o.try(ctx, policy, patch)
 	if err != nil {

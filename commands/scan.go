@@ -83,7 +83,8 @@ func (o *scanOptions) flags(f *pflag.FlagSet) {
 	o.Memory, o.Disk = 4<<30, 10<<30
 	f.StringVarP(&o.Image, "image", "i", "scanners", "image with the scanners: a name of the store or the lock, or a digest")
 	f.StringVar(&o.Changed, "changed", "", "keep only findings on lines that were changed since this branch or commit was left")
-	f.StringVar(&o.ConfigFrom, "config-from", "", `branch or commit to read `+scan.ConfigFile+` from; "dir" for the directory, "none" for none (default: what --changed names, else dir)`)
+	f.StringVar(&o.ConfigFrom, "config-from", "", "branch or commit to read "+scan.ConfigFile+
+		` from; "dir" for the directory, "none" for none (default: what --changed names, else dir)`)
 	f.StringSliceVar(&o.Disable, "disable", nil, "scanners to leave out: "+strings.Join(scan.Names(), ", "))
 	f.StringVar(&o.Modules, "modules", "", "Go module cache to show to gosec, read-only")
 	f.StringVarP(&o.Output, "output", "o", "text", "text, json or sarif")

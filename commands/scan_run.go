@@ -72,10 +72,10 @@ func (o *scanOptions) scan(ctx context.Context) (scanResult, error) {
 	if err != nil {
 		return res, err
 	}
-	res.Report.Ignore(config.IgnorePaths)
-	res.Report.Place(tree.read)
+	res.Ignore(config.IgnorePaths)
+	res.Place(tree.read)
 	if tree.base != "" {
-		err = res.Report.KeepChanged(func(path string) (scan.Lines, error) { return tree.changed(ctx, path) })
+		err = res.KeepChanged(func(path string) (scan.Lines, error) { return tree.changed(ctx, path) })
 	}
 	return res, err
 }
@@ -186,7 +186,8 @@ func (o *scanOptions) show(res scanResult) error {
 		if f.Column > 0 {
 			place += fmt.Sprintf(":%d", f.Column)
 		}
-		if _, err := fmt.Fprintf(o.IO.Out, "%s: %s: %s [%s %s]\n", strings.ReplaceAll(place, "\n", `\n`), f.Level, f.Message, f.Tool, f.Rule); err != nil {
+		place = strings.ReplaceAll(place, "\n", `\n`)
+		if _, err := fmt.Fprintf(o.IO.Out, "%s: %s: %s [%s %s]\n", place, f.Level, f.Message, f.Tool, f.Rule); err != nil {
 			return err
 		}
 	}

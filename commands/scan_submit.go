@@ -40,7 +40,7 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 		Limits: client.Limits{CPUs: o.CPUs, Memory: client.Size(o.Memory), Disk: client.Size(o.Disk), Time: client.Duration(o.wall())},
 	}, client.Log{Stderr: said, Note: func(s string) { sub.note(s) }})
 	if err == nil {
-		err = scanEnded(ctx, res.Report.Result, said.String())
+		err = scanEnded(ctx, res.Result, said.String())
 	}
 	if err != nil {
 		return nil, digest, err

@@ -128,7 +128,8 @@ func blob(ctx context.Context, dir, commit, path string, most int64) ([]byte, er
 	var text, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &cutBuffer{&text, most}, &said
 	if err := cmd.Run(); err != nil {
-		return nil, fault.Wrap(errors.New(strings.TrimSpace(said.String())), "read "+path+" of the base branch", "check the repository with git fsck")
+		return nil, fault.Wrap(errors.New(strings.TrimSpace(said.String())), "read "+path+" of the base branch",
+			"check the repository with git fsck")
 	}
 	return text.Bytes(), nil
 }

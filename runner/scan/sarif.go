@@ -2,14 +2,13 @@ package scan
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
-
-	"encoding/json"
 )
 
 // sarifSchema is the name of the schema that the document keeps to.

@@ -47,15 +47,17 @@ var tools = []tool{
 		Name: "gosec", Marker: "go.mod", Only: []string{".go"}, OK: []int{0},
 		Argv: []string{"gosec", "-fmt", "json", "-no-fail", "-nosec", "-color=false", "./..."},
 		// A missing module is to be found out at once.
-		Env:   map[string]string{"GOPROXY": "off", "GOENV": "off", "GOTELEMETRY": "off", "GOCACHE": "/tmp/quavon-scan/go-build", "GOFLAGS": "-buildvcs=false"},
+		Env: map[string]string{
+			"GOPROXY": "off", "GOENV": "off", "GOTELEMETRY": "off", "GOCACHE": "/tmp/quavon-scan/go-build", "GOFLAGS": "-buildvcs=false",
+		},
 		URI:   "https://github.com/securego/gosec",
 		parse: parseGosec,
 	},
 	{
 		Name: "eslint", Only: javascript, OK: []int{0, 1},
 		Argv: []string{
-			"eslint", "--config", "/opt/npm/eslint.config.mjs", "--no-inline-config", "--no-error-on-unmatched-pattern", "--no-warn-ignored",
-			"--format", eslintFormat, ".",
+			"eslint", "--config", "/opt/npm/eslint.config.mjs", "--no-inline-config",
+			"--no-error-on-unmatched-pattern", "--no-warn-ignored", "--format", eslintFormat, ".",
 		},
 		URI: "https://eslint.org", parse: parseESLint,
 	},
@@ -88,8 +90,8 @@ var tools = []tool{
 	{
 		Name: "ruff", Only: append([]string{".ipynb"}, python...), OK: []int{0},
 		Argv: []string{
-			"ruff", "check", "--isolated", "--select", "S", "--output-format", "json", "--exit-zero", "--ignore-noqa", "--no-respect-gitignore",
-			"--no-cache", ".",
+			"ruff", "check", "--isolated", "--select", "S", "--output-format", "json", "--exit-zero",
+			"--ignore-noqa", "--no-respect-gitignore", "--no-cache", ".",
 		},
 		URI: "https://docs.astral.sh/ruff", parse: parseRuff,
 	},

@@ -40,7 +40,7 @@ func TestPackages(t *testing.T) {
 				t.Errorf("findings differ (-by hand +quavon scan):\n%s", d)
 			}
 			t.Logf("%d findings", len(want))
-			logTimes(t, got)
+			logTimes(t, dir, got)
 		})
 	}
 }
