@@ -61,7 +61,8 @@ func (s *localSandbox) limits(ctx context.Context) doctor.Finding {
 		case err != nil:
 			unsure = append(unsure, t.name+": "+err.Error())
 		case !t.held(res, out):
-			broken = append(broken, fmt.Sprintf("%s: the job ended with %d, reason %q, instead of by the limit", t.name, res.Exit, res.Reason))
+			broken = append(broken, fmt.Sprintf("%s: the job ended with %d, reason %q, instead of by the limit", t.name, res.Exit,
+				res.Reason))
 		default:
 			held = append(held, t.name)
 		}
@@ -75,5 +76,6 @@ func (s *localSandbox) limits(ctx context.Context) doctor.Finding {
 		f.Details = append(unsure, notTried)
 		return f
 	}
-	return doctor.Warned("held: "+strings.Join(held, ", "), "nothing to do: this quavon doesn't look for what a job leaves behind yet", notTried)
+	return doctor.Warned("held: "+strings.Join(held, ", "), "nothing to do: this quavon doesn't look for what a job leaves behind yet",
+		notTried)
 }

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,8 @@ func (s *localSandbox) checks() []*doctor.Check {
 			Run: run, Timeout: 2 * time.Minute,
 		}
 	}
-	smoke := check("QD957", "escape", "the probes could not get out of the sandbox", "there is none: this quavon has no probes yet", s.probes)
+	smoke := check("QD957", "escape", "the probes could not get out of the sandbox", "there is none: this quavon has no probes yet",
+		s.probes)
 	smoke.Essential = true
 	return []*doctor.Check{
 		check("QD951", "backend", "a backend says what it is", "see docs/backends.md for what it needs", s.backend),
@@ -113,6 +115,7 @@ func (s *localSandbox) open() (*runner.Runner, error) {
 
 // job runs a shell command under limits; a job of quavon's own sees no workspace.
 func (s *localSandbox) job(ctx context.Context, name, script string, limits job.Limits) (job.Result, string, error) {
+	limits.Output = cmp.Or(limits.Output, 1<<20)
 	root := job.Root{Kind: job.RootHost}
 	if sandbox.AsDetached(s.runner.Backend) != nil {
 		img, err := s.anyImage()
@@ -124,7 +127,8 @@ func (s *localSandbox) job(ctx context.Context, name, script string, limits job.
 	var out bytes.Buffer
 	res, err := s.runner.Run(ctx, job.Spec{
 		ID: "doctor-" + name + "-" + fmt.Sprint(time.Now().UnixNano()), Root: root, Limits: limits,
-		Steps: []job.Step{{Argv: []string{"/bin/sh", "-c", script}, Dir: "/tmp", Env: []string{"PATH=" + toolchain.Path("/usr/bin:/bin", nil)}}},
+		Steps: []job.Step{{Argv: []string{"/bin/sh", "-c", script}, Dir: "/tmp", Env: []string{"PATH=" + toolchain.Path("/usr/bin:/bin",
+			nil)}}},
 	}, runner.Streams{Stdout: &out, Stderr: &out})
 	return res, out.String(), err
 }

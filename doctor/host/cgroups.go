@@ -22,7 +22,8 @@ func (c Config) cgroups(context.Context) doctor.Finding {
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	version, missing := 1, []string(nil)
+	version := 1
+	var missing []string
 	if top.Magic == unix.CGROUP2_SUPER_MAGIC {
 		version = 2
 		if missing, err = c.missingV2(); err != nil {
@@ -32,7 +33,8 @@ func (c Config) cgroups(context.Context) doctor.Finding {
 		missing = c.missingV1()
 	}
 	if len(missing) > 0 {
-		return doctor.Failed(fmt.Sprintf("control groups of version %d can't bound everything: limits would not hold", version), "", missing...)
+		return doctor.Failed(fmt.Sprintf("control groups of version %d can't bound everything: limits would not hold", version), "",
+			missing...)
 	}
 	user, err := c.Host.User()
 	if err != nil {

@@ -62,7 +62,8 @@ func (c Config) daemonJSON(ctx context.Context) doctor.Finding {
 	}
 	args, _ := c.dockerdArgs(ctx)
 	if wrong := f.refused(args); len(wrong) > 0 {
-		return doctor.Failed(path+": dockerd does not start with it", "correct what is listed; `dockerd --validate` may say it is OK, and is wrong", wrong...)
+		return doctor.Failed(path+": dockerd does not start with it",
+			"correct what is listed; `dockerd --validate` may say it is OK, and is wrong", wrong...)
 	}
 	out, err := c.Host.Run(ctx, "dockerd", "--validate", "--config-file", path)
 	switch {

@@ -59,7 +59,7 @@ func (f *daemonFile) object(whole json.RawMessage) error {
 		if err := dec.Decode(&value); err != nil {
 			return err
 		}
-		name, _ := key.(string) //nolint:errcheck // an object's keys are strings
+		name, _ := key.(string) // an object's keys are strings
 		f.keys[name] = value
 		if name == "runtimes" && string(value) != "null" {
 			if err := json.Unmarshal(value, &f.runtimes); err != nil {

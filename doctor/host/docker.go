@@ -26,15 +26,18 @@ func (c Config) docker() []*doctor.Check {
 		},
 		{
 			Code: "QD912", Name: "docker-engine", Title: "the engine answers, and is one that isolates", Group: groupDocker,
-			Needs: []string{"QD911"}, Severity: doctor.Failure, DefaultFix: "install Docker Engine 24 or newer from your distribution", Run: c.dockerEngine,
+			Needs: []string{"QD911"}, Severity: doctor.Failure, DefaultFix: "install Docker Engine 24 or newer from your distribution",
+			Run: c.dockerEngine,
 		},
 		{
 			Code: "QD913", Name: "docker-version", Title: "the engine has no known way out of its internal networks", Group: groupDocker,
-			Needs: []string{"QD912"}, Severity: doctor.Failure, DefaultFix: "upgrade Docker Engine: 26.0, 25.0.4 or 23.0.11 at least", Run: c.dockerVersion,
+			Needs: []string{"QD912"}, Severity: doctor.Failure, DefaultFix: "upgrade Docker Engine: 26.0, 25.0.4 or 23.0.11 at least",
+			Run: c.dockerVersion,
 		},
 		{
 			Code: "QD914", Name: "daemon-json", Title: "dockerd would start with its daemon.json", Group: groupDocker,
-			Severity: doctor.Failure, DefaultFix: "correct the file; `dockerd --validate` finds some mistakes, but not all", Run: c.daemonJSON,
+			Severity: doctor.Failure, DefaultFix: "correct the file; `dockerd --validate` finds some mistakes, but not all",
+			Run: c.daemonJSON,
 		},
 		{
 			Code: "QD915", Name: "daemon-flags", Title: "daemon.json and dockerd's flags don't say the same twice", Group: groupDocker,
@@ -133,7 +136,8 @@ func (c Config) dockerEngine(ctx context.Context) doctor.Finding {
 		return doctor.Unknown(fmt.Errorf("the engine's API version is %q", version.APIVersion))
 	}
 	if high < oldestAPI || low > newestAPI {
-		return doctor.Failed(fmt.Sprintf("Docker %s speaks API 1.%d to 1.%d, quavon 1.%d to 1.%d", version.Version, low, high, oldestAPI, newestAPI), "")
+		return doctor.Failed(fmt.Sprintf("Docker %s speaks API 1.%d to 1.%d, quavon 1.%d to 1.%d", version.Version, low, high, oldestAPI,
+			newestAPI), "")
 	}
 	var info engineInfo
 	if err := c.get(ctx, "/info", &info); err != nil {
@@ -158,7 +162,8 @@ func engineKind(version string, info engineInfo) doctor.Finding {
 		return doctor.Failed("the engine is Docker Desktop's, in a machine of its own: a runsc or /dev/kvm of this host isn't there",
 			"install Docker Engine on this host, and `docker context use default`")
 	case strings.HasPrefix(info.DockerRootDir, "/var/snap/docker/"):
-		return doctor.Failed("the engine is the snap's, which can't run a runsc of the host's", "run `snap remove docker`, then install docker-ce or docker.io")
+		return doctor.Failed("the engine is the snap's, which can't run a runsc of the host's",
+			"run `snap remove docker`, then install docker-ce or docker.io")
 	}
 	return doctor.Passed("Docker Engine " + version)
 }
@@ -210,9 +215,11 @@ func (c Config) dockerWrapper(ctx context.Context) doctor.Finding {
 		}
 	}
 	if root.NoExec && len(with) > 0 {
-		return doctor.Failed(fmt.Sprintf("%s is mounted noexec, where dockerd keeps the start script of %s", info.DockerRootDir, strings.Join(with, ", ")), "")
+		return doctor.Failed(fmt.Sprintf("%s is mounted noexec, where dockerd keeps the start script of %s", info.DockerRootDir,
+			strings.Join(with, ", ")), "")
 	}
-	return doctor.Passed(fmt.Sprintf("%d runtimes have arguments, and %s allows to run programs: %t", len(with), info.DockerRootDir, !root.NoExec))
+	return doctor.Passed(fmt.Sprintf("%d runtimes have arguments, and %s allows to run programs: %t", len(with), info.DockerRootDir,
+		!root.NoExec))
 }
 
 func (c Config) dockerSocket(context.Context) doctor.Finding {

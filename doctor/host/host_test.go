@@ -22,7 +22,7 @@ func TestGoodHost(t *testing.T) {
 	t.Parallel()
 	for _, r := range doctor.Run(t.Context(), Checks(load(t, new(txtar.Archive)).config()), nil).Results {
 		if r.State != doctor.Pass {
-			t.Errorf("%s (%s) on a good host: %s %s %q", r.Code, r.Check.Name, r.State, r.Message, r.Details)
+			t.Errorf("%s (%s) on a good host: %s %s %q", r.Code, r.Name, r.State, r.Message, r.Details)
 		}
 	}
 }

@@ -69,7 +69,8 @@ func (c Config) kvmDenied() doctor.Finding {
 	group := c.groupName(gid)
 	switch {
 	case slices.Contains(user.Groups, gid):
-		return doctor.Failed(fmt.Sprintf("the group of /dev/kvm may not open it (mode %04o)", info.Mode.Perm()), "run `chmod g+rw /dev/kvm`")
+		return doctor.Failed(fmt.Sprintf("the group of /dev/kvm may not open it (mode %04o)", info.Mode.Perm()),
+			"run `chmod g+rw /dev/kvm`")
 	case group == "":
 		return doctor.Failed(fmt.Sprintf("/dev/kvm belongs to group %d, which has no name here", gid),
 			fmt.Sprintf("run `groupadd -g %d kvm && usermod -aG kvm %s`, then log in again", gid, user.Name))
@@ -104,7 +105,8 @@ func (c Config) kvmBusy() doctor.Finding {
 		switch name, _, _ := strings.Cut(line, " "); name {
 		case "vboxdrv", "vmmon":
 			holder := map[string]string{"vboxdrv": "VirtualBox", "vmmon": "VMware"}[name]
-			return doctor.Failed(holder+" (module "+name+") holds the processor's virtualisation", "stop its machines, then `rmmod "+name+"`")
+			return doctor.Failed(holder+" (module "+name+") holds the processor's virtualisation",
+				"stop its machines, then `rmmod "+name+"`")
 		}
 	}
 	return doctor.Failed("something else holds the processor's virtualisation; neither VirtualBox's nor VMware's module is loaded",

@@ -24,7 +24,8 @@ func (c Config) machine() []*doctor.Check {
 		},
 		{
 			Code: "QD903", Name: "cgroups", Title: "control groups can bound sandboxes", Group: groupHost, Needs: []string{"QD901"},
-			Severity: doctor.Failure, DefaultFix: "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable=", Run: c.cgroups,
+			Severity: doctor.Failure, DefaultFix: "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable=",
+			Run: c.cgroups,
 		},
 		{
 			Code: "QD904", Name: "ptrace", Title: "the kernel lets gVisor trace its own processes", Group: groupHost,
@@ -145,7 +146,8 @@ func (c Config) processor(context.Context) doctor.Finding {
 		}
 	}
 	if len(open) > 0 {
-		return doctor.Failed(fmt.Sprintf("the processor has %d open holes that sandboxes could use against each other", len(open)), "", open...)
+		return doctor.Failed(fmt.Sprintf("the processor has %d open holes that sandboxes could use against each other", len(open)), "",
+			open...)
 	}
 	return doctor.Passed(fmt.Sprintf("the kernel knows %d holes, and none is open", len(names)))
 }

@@ -98,7 +98,8 @@ func (c Config) otherFirewalls(ctx context.Context) doctor.Finding {
 	var found []string
 	for _, e := range list.Nftables {
 		if h := e.Chain; h != nil && h.Policy == "drop" && (h.Hook == "forward" || h.Hook == "input") && !strings.HasPrefix(h.Table, ours) {
-			found = append(found, fmt.Sprintf("table %s %s, chain %s drops at %s what it doesn't accept", h.Family, h.Table, h.Name, h.Hook))
+			found = append(found, fmt.Sprintf("table %s %s, chain %s drops at %s what it doesn't accept", h.Family, h.Table, h.Name,
+				h.Hook))
 		}
 	}
 	data, err := c.Host.ReadFile("/etc/nftables.conf")
@@ -107,7 +108,8 @@ func (c Config) otherFirewalls(ctx context.Context) doctor.Finding {
 	}
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(strings.TrimSpace(line), "flush ruleset") {
-			found = append(found, "/etc/nftables.conf has \"flush ruleset\": a reload of nftables.service takes every table away, the sandboxes' too")
+			found = append(found,
+				"/etc/nftables.conf has \"flush ruleset\": a reload of nftables.service takes every table away, the sandboxes' too")
 		}
 	}
 	if len(found) > 0 {

@@ -33,7 +33,7 @@ func TestRealHost(t *testing.T) {
 		want["QD930"] = doctor.Pass
 	}
 	for _, r := range doctor.Run(t.Context(), Checks(c), nil).Results {
-		t.Logf("%s %-16s %-5s %s %q", r.Code, r.Check.Name, r.State, r.Message, r.Details)
+		t.Logf("%s %-16s %-5s %s %q", r.Code, r.Name, r.State, r.Message, r.Details)
 		if w, ok := want[r.Code]; ok && r.State != w {
 			t.Errorf("%s: %s, want %s", r.Code, r.State, w)
 		}

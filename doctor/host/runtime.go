@@ -22,7 +22,8 @@ func (c Config) runtime() []*doctor.Check {
 		},
 		{
 			Code: "QD921", Name: "runsc-access", Title: "everyone may run runsc, as it does itself as nobody", Group: groupRuntime,
-			Needs: []string{"QD920"}, Severity: doctor.Failure, DefaultFix: "put runsc where everyone may read, as /usr/local/bin", Run: c.runscAccess,
+			Needs: []string{"QD920"}, Severity: doctor.Failure, DefaultFix: "put runsc where everyone may read, as /usr/local/bin",
+			Run: c.runscAccess,
 		},
 		{
 			Code: "QD922", Name: "runsc-sidecars", Title: "runsc has the helpers of its own release", Group: groupRuntime,
@@ -110,7 +111,8 @@ func (c Config) runscAccess(context.Context) doctor.Finding {
 		}
 	}
 	if len(closed) > 0 {
-		return doctor.Failed("runsc can't start itself again as nobody: "+closed[0], "run `chmod o+rx` on what is listed, or move runsc", closed...)
+		return doctor.Failed("runsc can't start itself again as nobody: "+closed[0], "run `chmod o+rx` on what is listed, or move runsc",
+			closed...)
 	}
 	return doctor.Passed(fmt.Sprintf("%d files and directories on the way are open", len(need)))
 }

@@ -15,15 +15,17 @@ import (
 // value; valued are those for which only these values are safe.
 var (
 	harmless = []string{
-		"debug", "debug-log", "debug-log-format", "debug-command", "log", "log-format", "log-packets", "panic-log", "strace", "strace-syscalls",
-		"strace-log-size", "strace-event", "systemd-cgroup", "oci-seccomp", "watchdog-action", "dcache", "overlay2", "rootfs-overlay", "root",
-		"metric-server", "profile", "coverage-report", "num-network-channels", "gso", "software-gso", "tx-checksum-offload", "rx-checksum-offload",
+		"debug", "debug-log", "debug-log-format", "debug-command", "log", "log-format", "log-packets", "panic-log",
+		"strace", "strace-syscalls", "strace-log-size", "strace-event", "systemd-cgroup", "oci-seccomp", "watchdog-action",
+		"dcache", "overlay2", "rootfs-overlay", "root", "num-network-channels",
+		"gso", "software-gso", "tx-checksum-offload", "rx-checksum-offload",
 	}
 	valued = map[string][]string{
 		"platform": {"systrap", "kvm"}, "network": {"sandbox", "none"}, "host-uds": {"none"}, "host-fifo": {"none"},
 		"net-raw": {"false"}, "ignore-cgroups": {"false"}, "allow-flag-override": {"false"}, "allow-suid": {"false"},
-		"character-device-policy": {"none", "dynamic"}, "file-access": {"exclusive", "shared"}, "file-access-mounts": {"exclusive", "shared"},
-		"directfs": {"true", "false"}, "TESTONLY-unsafe-nonroot": {"false"}, "nvproxy": {"false"}, "tpuproxy": {"false"},
+		"profile": {"false"}, "character-device-policy": {"emulated-only"}, "file-access": {"exclusive", "shared"},
+		"file-access-mounts": {"exclusive", "shared"},
+		"directfs":           {"true", "false"}, "TESTONLY-unsafe-nonroot": {"false"}, "nvproxy": {"false"}, "tpuproxy": {"false"},
 		"host-settings": {"ignore", "check"}, "rootless": {"false"},
 	}
 )
@@ -109,13 +111,15 @@ func judgeRuntimes(seen map[string]dockerRuntime, noEngine error) doctor.Finding
 	case len(bad) > 0:
 		return doctor.Failed("gVisor is registered with arguments that weaken it", "", append(bad, unknown...)...)
 	case len(unknown) > 0:
-		return doctor.Warned("gVisor is registered with arguments that nobody has judged", "leave them out, or find out what they do: `runsc flags`", unknown...)
+		return doctor.Warned("gVisor is registered with arguments that nobody has judged",
+			"leave them out, or find out what they do: `runsc flags`", unknown...)
 	case found == 0 && noEngine != nil:
 		return doctor.Skipped("daemon.json registers no gVisor, and no engine answers")
 	case found == 0:
 		return doctor.Skipped("no gVisor is registered; the backend docker-runsc needs one")
 	case noEngine != nil:
-		return doctor.Warned("daemon.json's gVisor has only safe arguments, but no engine answers to tell what it uses", "start dockerd", noEngine.Error())
+		return doctor.Warned("daemon.json's gVisor has only safe arguments, but no engine answers to tell what it uses", "start dockerd",
+			noEngine.Error())
 	}
 	return doctor.Passed(fmt.Sprintf("%d entries of gVisor, with safe arguments only", found))
 }

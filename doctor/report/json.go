@@ -65,7 +65,7 @@ func documentOf(r *doctor.Report, o Options) document {
 	}
 	for _, x := range r.Results {
 		e := entry{
-			Code: x.Code, Name: x.Check.Name, Title: x.Title, Group: x.Group, Severity: string(x.Severity), State: string(x.State),
+			Code: x.Code, Name: x.Name, Title: x.Title, Group: x.Group, Severity: string(x.Severity), State: string(x.State),
 			Ignored: x.Ignored, Message: x.Message, Details: x.Details, Docs: x.Anchor(), Needs: x.Needs, Took: x.Took.Seconds(),
 		}
 		if broken(x.State) {

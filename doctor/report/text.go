@@ -27,7 +27,7 @@ type page struct {
 func writeText(w io.Writer, r *doctor.Report, o Options) error {
 	p := &page{Options: o}
 	for _, x := range r.Results {
-		p.name = max(p.name, len(x.Check.Name))
+		p.name = max(p.name, len(x.Name))
 	}
 	names, by := groups(r)
 	for _, g := range names {
@@ -44,7 +44,7 @@ func writeText(w io.Writer, r *doctor.Report, o Options) error {
 
 func (p *page) result(x doctor.Result) {
 	state := p.style(lipgloss.NewStyle().Bold(broken(x.State)).Foreground(lipgloss.Color(colors[x.State])), fmt.Sprintf("%-5s", x.State))
-	head := fmt.Sprintf("  %s  %s  %-*s", state, x.Code, p.name, x.Check.Name)
+	head := fmt.Sprintf("  %s  %s  %-*s", state, x.Code, p.name, x.Name)
 	indent := strings.Repeat(" ", len("  error  QD901  ")+p.name+2)
 	if p.Width > 0 && p.Width < narrow {
 		indent = "    "
