@@ -32,4 +32,9 @@ echo "== queue"
 GO=$GO test/bench/queue/run.sh || failed=1
 echo "== submit"
 "$GO" test -run '^$' -bench FirstByte -benchtime "${RUNS}x" ./runner/client || failed=1
+# Needs the scanners image, which takes longer to build than all of the above.
+if [ -n "${SCAN_STATE:-}" ]; then
+	echo "== scan"
+	GO=$GO STATE=$SCAN_STATE test/scan/run.sh -test.run Packages || failed=1
+fi
 exit $failed

@@ -15,4 +15,4 @@ if [ -z "${STATE:-}" ]; then
 	(PATH=$PWD/bin:$PATH && cd "$dir" && QUAVON_STATE_DIR=$STATE quavon build images scanners --lock "$dir/images.lock.json" --network host \
 		--secret ca-certificates=/etc/ssl/certs/ca-certificates.crt)
 fi
-"$GO" test -tags scan -count=1 -v -timeout 1h ./test/scan -bin "${BIN:-$PWD/bin}" -state "$STATE"
+"$GO" test -tags scan -count=1 -v -timeout 1h ./test/scan -bin "${BIN:-$PWD/bin}" -state "$STATE" "$@"
