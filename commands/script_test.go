@@ -53,7 +53,7 @@ func runScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv(state.EnvDir, stateDir)
+			e.Setenv(state.EnvDir, filepath.Join(stateDir, filepath.Base(e.WorkDir)))
 			e.Setenv(envGuest, guest)
 			e.Setenv(envRunsc, runsc)
 			for name, value := range images {
