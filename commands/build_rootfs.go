@@ -127,6 +127,7 @@ func (o *buildRootfsOptions) noteMade(made *rootfs.Made, had bool) {
 		o.note("note: %d device nodes were left out, %d of them below /dev", n, made.Report.DevNodes)
 	}
 	for _, name := range slices.Sorted(maps.Keys(made.Report.Xattrs)) {
-		o.note("note: the extended attribute %s of %d files was left out: it belongs to another host", printable(name), made.Report.Xattrs[name])
+		o.note("note: the extended attribute %s of %d files was left out: it belongs to another host",
+			printable(name), made.Report.Xattrs[name])
 	}
 }

@@ -30,7 +30,8 @@ Valkey; sandboxes have no network to reach it by.
 The allow list has the form of quavon run --net. Every connection is one JSON line on
 stderr.`
 
-const egressExample = `  quavon egress --registries registry.example,http://mirror.example/debian --valkey-url-file /run/secrets/valkey_egress_url`
+const egressExample = `  quavon egress --registries registry.example,http://mirror.example/debian \
+    --valkey-url-file /run/secrets/valkey_egress_url`
 
 // Names of the egress service's settings; envRegistries is the runner's too.
 const (

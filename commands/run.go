@@ -105,7 +105,8 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.CacheMode, "cache-mode", "keep", "keep what a successful job changed in its caches, or ro to drop it")
 	f.StringArrayVar(&o.ReadOnly, "ro", nil, "DIR[:PATH] to show read-only, such as tools outside of /usr (repeatable)")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "KEY=VALUE for the job, or KEY to pass yours on (repeatable)")
-	f.StringSliceVar(&o.Net, "net", nil, "HOST[,HOST...] to let the job reach: by TLS, or as http://HOST[/PATH] or tcp://HOST:PORT; *.HOST for all below it")
+	f.StringSliceVar(&o.Net, "net", nil,
+		"HOST[,HOST...] to let the job reach: by TLS, or as http://HOST[/PATH] or tcp://HOST:PORT; *.HOST for all below it")
 	f.StringSliceVar(&o.NetCIDR, "net-private", nil, "private network (CIDR) that names of --net may lead to")
 	o.limitFlags(f)
 	f.BoolVarP(&o.TTY, "tty", "t", false, "give the job a terminal")

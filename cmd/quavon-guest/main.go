@@ -1,12 +1,11 @@
-// Command quavon-guest is the agent inside each sandbox.
-package main
-
-// The agent sets its number of processors itself, and nobody looks at the names
-// of its mappings: in a sandbox each of these system calls counts.
+// Command quavon-guest is the agent inside each sandbox. It sets its number of
+// processors itself, and nobody looks at the names of its mappings: in a sandbox
+// each of these system calls counts.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 //go:debug decoratemappings=0
+package main
 
 import (
 	"os"

@@ -91,7 +91,7 @@ func (s *session) contextURL() string { return contextHost + s.id }
 func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
-	status := grpcOK
+	var status string
 	if r.URL.Path == methodPull {
 		status = s.pull(w, r)
 	} else {

@@ -118,7 +118,7 @@ func (o *output) close() error {
 	if o.temp != "" {
 		err = os.Remove(o.temp)
 	}
-	return errors.Join(err, o.File.Close())
+	return errors.Join(err, o.Close())
 }
 
 func syncDir(path string) error {

@@ -68,7 +68,8 @@ func (o *Options) Check() error {
 	case o.Kind != lock.KindExt4 && o.Kind != lock.KindEROFS:
 		return fault.New(fmt.Sprintf("the format %q is unknown", o.Kind), "use ext4 or erofs")
 	case o.Kind == lock.KindEROFS && ext4Only:
-		return fault.New("an EROFS image is read-only: it has no free space, journal or room to grow", "leave these options out, or use ext4")
+		return fault.New("an EROFS image is read-only: it has no free space, journal or room to grow",
+			"leave these options out, or use ext4")
 	case o.Free != 0 && o.Size != 0:
 		return fault.New("a size and free space", "give one of them: the other follows")
 	case o.Size%ext4.BlockSize != 0 || o.Journal%ext4.BlockSize != 0:

@@ -60,7 +60,9 @@ func (s *Store) changeNames(ctx context.Context, change func(names)) (err error)
 }
 
 // Rename gives an image a name, which another image loses.
-func (s *Store) Rename(ctx context.Context, r *Record, name string) error { return s.name(ctx, r, name) }
+func (s *Store) Rename(ctx context.Context, r *Record, name string) error {
+	return s.name(ctx, r, name)
+}
 
 // of lists an image's names, sorted.
 func (n names) of(id v1.Hash) []string {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ import (
 )
 
 // work claims and finishes jobs until the test ends, and notes who finished what.
-func work(t testing.TB, ctx context.Context, w *queue.Worker, ledger *sync.Map) {
+func work(ctx context.Context, t testing.TB, w *queue.Worker, ledger *sync.Map) {
 	for ctx.Err() == nil {
 		claims, err := w.Claim(ctx, 4)
 		if err != nil {
@@ -50,7 +49,7 @@ func underFault(t *testing.T, s *queuetest.Server, settings conn.Settings, n int
 	defer stop()
 	for i := range 2 {
 		w := worker(t, open(t, s, func(o *queue.Options) { o.Conn, o.Lease = settings, 3*time.Second }), fmt.Sprintf("r%d", i))
-		tasks.Go(func() { work(t, working, w, &ledger) })
+		tasks.Go(func() { work(working, t, w, &ledger) })
 	}
 	done := make(chan struct{})
 	tasks.Go(func() { disturb(done) })
@@ -129,7 +128,6 @@ type cutter struct {
 	address string
 	mu      sync.Mutex
 	conns   map[net.Conn]bool
-	cuts    atomic.Int64
 }
 
 // proxy forwards to a socket, and cuts all its connections when asked.

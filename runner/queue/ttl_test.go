@@ -65,7 +65,7 @@ func TestEverythingHasATimeToLive(t *testing.T) {
 	}
 	working, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
-	tasks.Go(func() { work(t, working, w, &sync.Map{}) })
+	tasks.Go(func() { work(working, t, w, &sync.Map{}) })
 	for _, ticket := range tickets {
 		wait(t, ticket)
 	}

@@ -142,7 +142,8 @@ func (t *Ticket) look(ctx context.Context, log *follower) (Outcome, bool, error)
 	if r.state == "ended" {
 		o, err := t.outcome(r.result)
 		if err != nil {
-			err = fault.Wrap(err, "the job ended "+string(r.reason)+", but its result is not genuine", "check that all have the same signing key").
+			err = fault.Wrap(err, "the job ended "+string(r.reason)+", but its result is not genuine",
+				"check that all have the same signing key").
 				WithCode(string(job.ReasonRejected))
 		}
 		return o, err == nil, err

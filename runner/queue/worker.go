@@ -216,7 +216,10 @@ func (w *Worker) unpack(row []string) (*Claim, error) {
 	if err != nil {
 		return nil, errAnswer
 	}
-	c := &Claim{w: w, ID: row[0], Attempt: uint32(attempt), reply: row[5], since: time.Now(), lost: make(chan struct{}), closing: make(chan struct{})}
+	c := &Claim{
+		w: w, ID: row[0], Attempt: uint32(attempt), reply: row[5], since: time.Now(),
+		lost: make(chan struct{}), closing: make(chan struct{}),
+	}
 	if c.thread, err = decodeNonce(row[3]); err != nil {
 		return c, err
 	}

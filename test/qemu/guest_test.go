@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -189,7 +190,7 @@ func command(ctx context.Context, t *testing.T, c *agent.Client, script string) 
 func wasUsed(t *testing.T, image string) {
 	t.Helper()
 	if out, err := exec.Command("e2fsck", "-fp", image).CombinedOutput(); err != nil {
-		if exit, is := err.(*exec.ExitError); !is || exit.ExitCode() > 1 {
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() > 1 {
 			t.Errorf("e2fsck: %v\n%s", err, out)
 		}
 	}

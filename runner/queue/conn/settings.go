@@ -103,7 +103,7 @@ func parseSocket(s Settings, file, query string, bad func(string) (Settings, err
 		return bad("path: it is not absolute")
 	}
 	s.Addresses = []string{file}
-	ok := true
+	var ok bool
 	if s.DB, ok = number(strings.TrimPrefix(query, "db=")); !ok {
 		return bad("database number")
 	}

@@ -19,7 +19,9 @@ const (
 	PurposeHost     Purpose = 9 // the API to all: which host it is on
 )
 
-var purposes = [...]string{1: "job", "result", "health record", "control message", "snapshot", "result file", "output", "verdict", "host record"}
+var purposes = [...]string{
+	1: "job", "result", "health record", "control message", "snapshot", "result file", "output", "verdict", "host record",
+}
 
 // String names the purpose for people.
 func (p Purpose) String() string {

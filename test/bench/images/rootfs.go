@@ -40,7 +40,8 @@ func (b *images) rootfs(ctx context.Context, runs int, only, tar2ext4 string) (k
 	if err != nil {
 		return false, err
 	}
-	r := &rootfs{images: &images{bin: b.bin, base: filepath.Join(dir, "base.tar"), dir: dir, states: states}, tar2ext4: tar2ext4, self: self}
+	files := &images{bin: b.bin, base: filepath.Join(dir, "base.tar"), dir: dir, states: states}
+	r := &rootfs{images: files, tar2ext4: tar2ext4, self: self}
 	if err := copyFile(b.base, r.base); err != nil {
 		return false, err
 	}
@@ -73,7 +74,9 @@ func (r *rootfs) layouts() error {
 	if err := r.pack(r.base, r.path("base.tar.gz")); err != nil {
 		return err
 	}
-	return errors.Join(layout(r.path("gzip"), blob{r.path("base.tar.gz"), r.base, "+gzip"}), layout(r.path("plain"), blob{r.base, r.base, ""}))
+	return errors.Join(
+		layout(r.path("gzip"), blob{r.path("base.tar.gz"), r.base, "+gzip"}),
+		layout(r.path("plain"), blob{r.base, r.base, ""}))
 }
 
 // child is this program again, so that every arm is a process.

@@ -83,7 +83,8 @@ func (b *bench) all(ctx context.Context) error {
 
 // open is a queue of its own name.
 func (b *bench) open(ctx context.Context, name string) (*queue.Queue, error) {
-	return queue.Open(ctx, queue.Options{Conn: conn.Settings{Addresses: []string{b.socket}}, Keys: b.keys, Name: name + b.suffix, Retention: time.Minute})
+	at := conn.Settings{Addresses: []string{b.socket}}
+	return queue.Open(ctx, queue.Options{Conn: at, Keys: b.keys, Name: name + b.suffix, Retention: time.Minute})
 }
 
 // promise prints a figure and whether it is as promised.

@@ -74,7 +74,8 @@ func (b *bench) bare(ctx context.Context, run int) (float64, error) {
 	for range b.inflight {
 		g.Go(func() error { // submit, then play the runner of whatever comes
 			for next.Add(1) <= int64(b.jobs) {
-				if err := submit.Do(ctx, submit.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("job", payload).Build()).Error(); err != nil {
+				add := submit.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("job", payload).Build()
+				if err := submit.Do(ctx, add).Error(); err != nil {
 					return err
 				}
 				n, err := take(ctx, runner, key)
@@ -137,7 +138,8 @@ func (b *bench) queued(ctx context.Context, run int) (float64, float64, error) {
 	for range b.inflight {
 		g.Go(func() error {
 			for i := next.Add(1); i <= int64(b.jobs); i = next.Add(1) {
-				t, err := q.Submit(ctx, queue.Job{ID: "j" + strconv.FormatInt(i, 10), Tenant: "a", Class: "host", Payload: payload, RunFor: time.Minute}, nil)
+				id := "j" + strconv.FormatInt(i, 10)
+				t, err := q.Submit(ctx, queue.Job{ID: id, Tenant: "a", Class: "host", Payload: payload, RunFor: time.Minute}, nil)
 				if err != nil {
 					return err
 				}
@@ -166,16 +168,14 @@ func noop(ctx context.Context, w *queue.Worker, slots int) {
 		free <- struct{}{}
 	}
 	for ctx.Err() == nil {
-		n := 0
 		select {
 		case <-free:
-			n = 1
 		case <-ctx.Done():
 			return
 		}
-		for n < slots && len(free) > 0 {
+		n := 1
+		for ; n < slots && len(free) > 0; n++ {
 			<-free
-			n++
 		}
 		claims, err := w.Claim(ctx, n)
 		if err != nil {

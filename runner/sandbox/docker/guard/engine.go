@@ -34,7 +34,6 @@ func (g *Guard) pass(c *call, path string, q url.Values, into any) error {
 }
 
 func (g *Guard) version(c *call) error {
-	//nolint:staticcheck // the engine's names
 	type engineVersion struct{ Version, ApiVersion, MinAPIVersion, Os, Arch, KernelVersion string }
 	return g.pass(c, "/version", nil, &engineVersion{})
 }
