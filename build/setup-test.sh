@@ -7,7 +7,7 @@ packages=(
 	gcc libc6-dev                # the race detector, and the small C programs of the tests
 	git                          # patches are checked with git apply
 	mmdebstrap                   # real images
-	procps iproute2              # ps and ss, for a look at the host
+	procps iproute2 nftables     # a look at the host's processes, network and firewall
 	e2fsprogs erofs-utils        # images are checked by their file system's own tools
 	busybox-static               # a small program to run from images
 	curl iptables                # the Docker Engine that tests start needs them

@@ -10,6 +10,10 @@ import (
 	"github.com/quavon/quavon/runner/image/flatten"
 )
 
+// Abandon waits until nothing is being written to the file any more, so that it can
+// be closed. It is for a Writer that won't be finished, and harmless for others.
+func (w *Writer) Abandon() { _ = w.out.wait() }
+
 // Finish writes everything but the content of files, which the tree's Data name
 // as Append returned it. The tree is finished and is taken apart. The error is
 // an *EntryError for a file that ext4 can't hold, a *TooSmallError for an image

@@ -40,12 +40,15 @@ type fileSystem interface {
 	prune(t *flatten.Tree) error
 	// finish writes the rest and fills in what it knows.
 	finish(t *flatten.Tree, made *Made) error
+	// settle returns when nothing is being written any more, finished or not.
+	settle()
 }
 
 func (b *builder) build(ctx context.Context) (made *Made, err error) {
 	if b.fs, err = b.newFileSystem(); err != nil {
 		return nil, err
 	}
+	defer b.fs.settle()
 	b.above = make([]*stack.Spool, len(b.img.Layers))
 	defer func() { err = errors.Join(err, b.closeSpools()) }()
 	layers := stack.Reader{Image: b.img, Budget: b.budget, Progress: b.read, Sink: b.sink}
@@ -138,6 +141,8 @@ func (x *ext4Image) prune(t *flatten.Tree) error {
 	return lost(t, func(i *flatten.Inode) error { return x.w.Free(i.Data, i.Size) })
 }
 
+func (x *ext4Image) settle() { x.w.Abandon() }
+
 func (x *ext4Image) finish(t *flatten.Tree, made *Made) error {
 	info, err := x.w.Finish(t)
 	if err != nil {
@@ -159,6 +164,8 @@ func (x *erofsImage) prune(t *flatten.Tree) error {
 	}
 	return lost(t, func(i *flatten.Inode) error { return x.Free(i.Data, i.Size) })
 }
+
+func (*erofsImage) settle() {} // it writes nothing behind one's back
 
 func (x *erofsImage) finish(t *flatten.Tree, _ *Made) error {
 	_, err := erofs.Write(x.f, x.Offset(), t, erofs.Options{UUID: x.uuid(), Xattrs: true})
