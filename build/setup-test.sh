@@ -12,7 +12,7 @@ packages=(
 	busybox-static               # a small program to run from images
 	curl iptables                # the Docker Engine that tests start needs them
 	qemu-system-x86 cpio         # a machine with cgroup v2, emulated
-	nodejs npm python3 python3-venv # what the compatibility projects run on
+	nodejs npm python3 python3-venv python3-pip # what the compatibility projects and the package managers of the door run on
 )
 
 # fetch unpacks, into the cache, what the tests start for themselves.

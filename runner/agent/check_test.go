@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -82,7 +83,8 @@ func TestDialFaults(t *testing.T) {
 		what, hint string
 		cause      error
 	}{
-		"another version": {says: frames(t, hello(agent.ProtocolVersion+1)), stay: true, what: "protocol version 1 here, 2 there", hint: `v9\x1b[31m): run make`},
+		"another version": {says: frames(t, hello(agent.ProtocolVersion+1)), stay: true, 
+			what: fmt.Sprintf("protocol version %d here, %d there", agent.ProtocolVersion, agent.ProtocolVersion+1), hint: `v9\x1b[31m): run make`},
 		"not an agent":    {says: []byte("bash: no job control in this shell\n"), stay: true, what: "protocol violation", hint: "isn't quavon-guest"},
 		"ends at once":    {what: "closed the connection", hint: "why the sandbox ended"},
 		"silence":         {stay: true, cause: late},
