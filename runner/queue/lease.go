@@ -28,6 +28,8 @@ func (w *Worker) renewLoop(ctx context.Context) {
 		select {
 		case <-tick.C:
 			w.renew(ctx)
+		case <-w.missed:
+			w.renew(ctx)
 		case <-ctx.Done():
 			return
 		}

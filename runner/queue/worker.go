@@ -28,6 +28,8 @@ type Worker struct {
 	stop    context.CancelCauseFunc
 	tasks   sync.WaitGroup
 	wake    chan struct{}
+	// missed says that requests to cancel may have gone unheard.
+	missed chan struct{}
 
 	mu     sync.Mutex
 	claims map[string]*Claim
@@ -46,12 +48,12 @@ func (q *Queue) Worker(ctx context.Context, runner string, classes ...string) (*
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &Worker{
-		q: q, runner: runner, classes: classes, stop: stop, wake: make(chan struct{}, 1),
+		q: q, runner: runner, classes: classes, stop: stop, wake: make(chan struct{}, 1), missed: make(chan struct{}, 1),
 		claims: map[string]*Claim{}, renewed: time.Now(),
 	}
 	w.tasks.Go(func() { w.renewLoop(ctx) })
 	w.tasks.Go(func() { w.sweepLoop(ctx) })
-	w.tasks.Go(func() { q.listen(ctx, []string{q.base + "wake", q.base + "control"}, w.ring, w.hear) })
+	w.tasks.Go(func() { q.listen(ctx, []string{q.base + "wake", q.base + "control"}, w.listening, w.hear) })
 	return w, nil
 }
 
@@ -84,6 +86,16 @@ func (w *Worker) offered() []string {
 func (w *Worker) Close() {
 	w.stop(errClosed)
 	w.tasks.Wait()
+}
+
+// listening is called whenever the channels can be heard, again: what was said before
+// is to be asked for.
+func (w *Worker) listening() {
+	w.ring()
+	select {
+	case w.missed <- struct{}{}:
+	default:
+	}
 }
 
 func (w *Worker) ring() {

@@ -13,23 +13,27 @@ import (
 	"github.com/quavon/quavon/runner/client"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
+	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/service"
 	"github.com/quavon/quavon/runner/service/servicetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// backends make the options of a runner, and the root its jobs run in. A further
-// backend is a further line.
-var backends = map[string]func(testing.TB, *queue.Queue) (o service.Options, image string){
-	"runsc": func(t testing.TB, q *queue.Queue) (service.Options, string) { return servicetest.Options(t, q), "" },
-}
+// options are those of a runner, and the image its jobs run in, "" for the host's tools.
+type options func(testing.TB, *queue.Queue) (service.Options, string)
 
 // TestSameResult: one job file, one result, whatever isolates it.
 func TestSameResult(t *testing.T) {
 	t.Parallel()
 	golden := filepath.Join("testdata", "same.golden.json")
-	for name, options := range backends {
+	engine := newEngine(t)
+	for name, options := range map[string]options{
+		runsc.Name:   func(t testing.TB, q *queue.Queue) (service.Options, string) { return servicetest.Options(t, q), "" },
+		docker.Runsc: onDocker(docker.Runsc, engine),
+		docker.Runc:  onDocker(docker.Runc, engine),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := servicetest.NewQueue(t).Open(t)
