@@ -3,6 +3,8 @@
 package statetest
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,12 +28,9 @@ func Path(t testing.TB) string {
 		}
 		base = filepath.Join(home, ".quavon-test")
 	}
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		t.Fatalf("make %s (set %s to another place): %v", base, EnvBase, err)
-	}
-	path, err := os.MkdirTemp(base, "") //nolint:usetesting // not below /tmp
+	path, err := fresh(base)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory in %s (set %s to another place): %v", base, EnvBase, err)
 	}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(path); err != nil {
@@ -40,6 +39,20 @@ func Path(t testing.TB) string {
 		_ = os.Remove(base) // Fails while another test uses it.
 	})
 	return path
+}
+
+// fresh makes a directory. The one it is in goes with the last test that uses it, also
+// just when the next begins.
+func fresh(base string) (string, error) {
+	for {
+		if err := os.MkdirAll(base, 0o700); err != nil {
+			return "", err
+		}
+		path, err := os.MkdirTemp(base, "")
+		if !errors.Is(err, fs.ErrNotExist) {
+			return path, err
+		}
+	}
 }
 
 // Dir is an open state directory of the test's own.
