@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -38,7 +40,11 @@ func bench(ctx context.Context, bin, docker string, runs int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() {
+		// A stock runsc leaves a network namespace mounted in its root.
+		_ = unix.Unmount(filepath.Join(dir, "bare", "runsc", "null-netns"), unix.MNT_DETACH)
+		_ = os.RemoveAll(dir)
+	}()
 	q := &quavon{binary: filepath.Join(bin, "quavon"), state: filepath.Join(dir, "state"), workspace: filepath.Join(dir, "ws")}
 	if err := os.Mkdir(q.workspace, 0o755); err != nil { //nolint:gosec // what a workspace's mode is like
 		return false, err

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -69,7 +71,11 @@ func (b *images) all(ctx context.Context, runs int) (kept bool, err error) {
 		return false, err
 	}
 	b.states = b.dir
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	defer func() {
+		// A stock runsc leaves a network namespace mounted in its root.
+		_ = unix.Unmount(b.path("runsc/null-netns"), unix.MNT_DETACH)
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}()
 	if err := b.prepare(ctx); err != nil {
 		return false, err
 	}
