@@ -83,8 +83,10 @@ func TestDialFaults(t *testing.T) {
 		what, hint string
 		cause      error
 	}{
-		"another version": {says: frames(t, hello(agent.ProtocolVersion+1)), stay: true,
-			what: fmt.Sprintf("protocol version %d here, %d there", agent.ProtocolVersion, agent.ProtocolVersion+1), hint: `v9\x1b[31m): run make`},
+		"another version": {
+			says: frames(t, hello(agent.ProtocolVersion+1)), stay: true,
+			what: fmt.Sprintf("protocol version %d here, %d there", agent.ProtocolVersion, agent.ProtocolVersion+1), hint: `v9\x1b[31m): run make`,
+		},
 		"not an agent": {says: []byte("bash: no job control in this shell\n"), stay: true, what: "protocol violation", hint: "isn't quavon-guest"},
 		"ends at once": {what: "closed the connection", hint: "why the sandbox ended"},
 		"silence":      {stay: true, cause: late},
