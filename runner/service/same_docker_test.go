@@ -22,7 +22,16 @@ import (
 // subtests have ended.
 func newEngine(t *testing.T) func(testing.TB) *dockertest.Engine {
 	dir := filepath.Join(t.TempDir(), "engine")
-	start := sync.OnceValues(func() (*dockertest.Engine, error) { return dockertest.Start(dir) })
+	var started *dockertest.Engine
+	start := sync.OnceValues(func() (_ *dockertest.Engine, err error) {
+		started, err = dockertest.Start(dir)
+		return started, err
+	})
+	t.Cleanup(func() {
+		if started != nil {
+			started.Stop()
+		}
+	})
 	return func(sub testing.TB) *dockertest.Engine {
 		sub.Helper()
 		e, err := start()
