@@ -19,24 +19,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/quavon/quavon/imagebuild/tarlayer"
 )
 
-// layer is a plain tar in a file: packed, its digest would depend on the packer.
-type layer struct {
-	path string
-	hash v1.Hash
-	size int64
-}
-
-func (l *layer) Digest() (v1.Hash, error)             { return l.hash, nil }
-func (l *layer) DiffID() (v1.Hash, error)             { return l.hash, nil }
-func (l *layer) Compressed() (io.ReadCloser, error)   { return os.Open(l.path) }
-func (l *layer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
-func (l *layer) Size() (int64, error)                 { return l.size, nil }
-func (l *layer) MediaType() (types.MediaType, error)  { return types.OCIUncompressedLayer, nil }
-
 // image wraps the layer: no wall clock, no host in it.
-func (r *Recipe) image(arch string, l *layer) (v1.Image, error) {
+func (r *Recipe) image(arch string, l *tarlayer.Layer) (v1.Image, error) {
 	at := v1.Time{Time: r.Time.UTC()}
 	img, err := mutate.Append(mutate.MediaType(empty.Image, types.OCIManifestSchema1), mutate.Addendum{
 		Layer: l, MediaType: types.OCIUncompressedLayer,
@@ -62,12 +50,12 @@ func (r *Recipe) image(arch string, l *layer) (v1.Image, error) {
 // normalize rewrites mmdebstrap's tar to a file in dir, in a form that is the same
 // whatever tar program made it, without the host's name and resolver. It also
 // returns the packages that are installed.
-func normalize(in io.Reader, dir string) (l *layer, packages []string, err error) {
+func normalize(in io.Reader, dir string) (l *tarlayer.Layer, packages []string, err error) {
 	f, err := os.CreateTemp(dir, "layer-*.tar")
 	if err != nil {
 		return nil, nil, err
 	}
-	l = &layer{path: f.Name()}
+	l = &tarlayer.Layer{Path: f.Name()}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	hash, buf := sha256.New(), bufio.NewWriterSize(f, 1<<20)
 	w := tar.NewWriter(io.MultiWriter(buf, hash))
@@ -77,8 +65,8 @@ func normalize(in io.Reader, dir string) (l *layer, packages []string, err error
 	if err := errors.Join(w.Close(), buf.Flush(), f.Sync()); err != nil {
 		return l, nil, err
 	}
-	l.size, err = f.Seek(0, io.SeekCurrent)
-	l.hash = v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(hash.Sum(nil))}
+	l.Bytes, err = f.Seek(0, io.SeekCurrent)
+	l.Hash = v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(hash.Sum(nil))}
 	return l, packages, err
 }
 

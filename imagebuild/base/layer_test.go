@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quavon/quavon/imagebuild/tarlayer"
 )
 
 const status = "Package: bash\nStatus: install ok installed\nVersion: 5.2-1\nDescription: shell\n more: text\n\n" +
@@ -61,7 +63,7 @@ func TestNormalize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one.hash != two.hash || one.size != two.size {
+	if one.Hash != two.Hash || one.Bytes != two.Bytes {
 		t.Errorf("two layers of one tree: %v, %v", one, two)
 	}
 	if got := strings.Join(packages, " "); got != "apt=3.0 bash=5.2-1" {
@@ -72,7 +74,7 @@ func TestNormalize(t *testing.T) {
 		t.Errorf("names: %q", names)
 	}
 	changed := write(tar.FormatPAX, func(h *tar.Header) { h.PAXRecords = map[string]string{"SCHILY.xattr.user.a": "b"} })
-	if three, _, err := normalize(bytes.NewReader(changed), t.TempDir()); err != nil || three.hash == one.hash {
+	if three, _, err := normalize(bytes.NewReader(changed), t.TempDir()); err != nil || three.Hash == one.Hash {
 		t.Errorf("extended attributes were lost: %v", err)
 	}
 	for _, cut := range []int{100, len(gnu) / 2} {
@@ -82,7 +84,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-func namesOf(t *testing.T, l *layer) (names []string) {
+func namesOf(t *testing.T, l *tarlayer.Layer) (names []string) {
 	t.Helper()
 	f, err := l.Uncompressed()
 	if err != nil {

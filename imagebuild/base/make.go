@@ -15,6 +15,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/quavon/quavon/imagebuild/tarlayer"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -71,16 +72,16 @@ func (r *Recipe) Make(ctx context.Context, arch, dir string, o Options) (*Base, 
 	if err != nil {
 		return nil, err
 	}
-	b := &Base{Layer: layer.path, Packages: packages}
+	b := &Base{Layer: layer.Path, Packages: packages}
 	if diff := differences(pins, packages); len(diff) > 0 && !o.Unpinned {
-		return nil, errors.Join(moved(diff), os.Remove(layer.path))
+		return nil, errors.Join(moved(diff), os.Remove(layer.Path))
 	}
 	b.Image, err = r.image(arch, layer)
 	return b, err
 }
 
 // run copies mmdebstrap's tar to a layer in dir.
-func run(ctx context.Context, cmd *exec.Cmd, dir string, log io.Writer) (*layer, []string, error) {
+func run(ctx context.Context, cmd *exec.Cmd, dir string, log io.Writer) (*tarlayer.Layer, []string, error) {
 	last := &tail{}
 	cmd.Stderr = last
 	if log != nil {
@@ -113,7 +114,7 @@ func run(ctx context.Context, cmd *exec.Cmd, dir string, log io.Writer) (*layer,
 		err = readErr
 	}
 	if err != nil && l != nil {
-		err = errors.Join(err, os.Remove(l.path))
+		err = errors.Join(err, os.Remove(l.Path))
 	}
 	return l, packages, err
 }

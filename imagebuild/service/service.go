@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
+	"github.com/quavon/quavon/imagebuild/tarlayer"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -101,26 +102,10 @@ func (e *Executable) Image(ctx context.Context, dir string) (img v1.Image, done 
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, nil, fault.Wrap(err, "can't make an image of "+e.Path, "check that the state directory isn't full")
 	}
-	l.path = f.Name()
+	l.Path = f.Name()
 	img, err = e.image(l)
 	return img, done, err
 }
-
-// layer is a plain tar in a file. It isn't compressed, since what a compressor
-// makes of it changes with the compressor.
-type layer struct {
-	path string
-	hash v1.Hash
-	size int64
-}
-
-func (l *layer) Digest() (v1.Hash, error)             { return l.hash, nil }
-func (l *layer) DiffID() (v1.Hash, error)             { return l.hash, nil }
-func (l *layer) Compressed() (io.ReadCloser, error)   { return os.Open(l.path) }
-func (l *layer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
-func (l *layer) MediaType() (types.MediaType, error)  { return types.OCIUncompressedLayer, nil }
-
-func (l *layer) Size() (int64, error) { return l.size, nil }
 
 func (e *Executable) image(layer v1.Layer) (v1.Image, error) {
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
@@ -143,13 +128,13 @@ func (e *Executable) image(layer v1.Layer) (v1.Image, error) {
 
 // layer writes the layer: parents before what they hold, all of it root's, at the
 // beginning of time.
-func (e *Executable) layer(ctx context.Context, to io.Writer) (*layer, error) {
+func (e *Executable) layer(ctx context.Context, to io.Writer) (*tarlayer.Layer, error) {
 	sum := sha256.New()
 	n := &counter{}
 	if err := e.write(ctx, io.MultiWriter(to, sum, n)); err != nil {
 		return nil, err
 	}
-	return &layer{hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum.Sum(nil))}, size: n.size}, nil
+	return &tarlayer.Layer{Hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum.Sum(nil))}, Bytes: n.size}, nil
 }
 
 type counter struct{ size int64 }

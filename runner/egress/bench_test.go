@@ -33,6 +33,12 @@ type far struct{ net.Listener }
 
 func newFar(b *testing.B) far {
 	b.Helper()
+	return far{listen(b, func(c *net.TCPConn) { serveFar(c) })}
+}
+
+// listen serves each connection on a goroutine of its own.
+func listen(b *testing.B, serve func(*net.TCPConn)) net.Listener {
+	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -44,10 +50,10 @@ func newFar(b *testing.B) far {
 			if err != nil {
 				return
 			}
-			go serveFar(c)
+			go serve(c.(*net.TCPConn))
 		}
 	}()
-	return far{l}
+	return l
 }
 
 func serveFar(c net.Conn) {
@@ -259,26 +265,6 @@ func middle(l []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// front serves connections one by one.
-func front(b *testing.B, serve func(*net.TCPConn)) string {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go serve(c.(*net.TCPConn))
-		}
-	}()
-	return l.Addr().String()
-}
-
 func download(b *testing.B, addr string, tunnel bool) float64 {
 	b.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -297,4 +283,10 @@ func download(b *testing.B, addr string, tunnel bool) float64 {
 		b.Fatal(n, err)
 	}
 	return float64(n) / mib / time.Since(start).Seconds()
+}
+
+// front is the address at which connections are served.
+func front(b *testing.B, serve func(*net.TCPConn)) string {
+	b.Helper()
+	return listen(b, serve).Addr().String()
 }

@@ -80,7 +80,7 @@ func output(t *testing.T, dir string, argv ...string) string {
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
-		t.Skipf("%v fails on this host: %v", argv, err)
+		sandboxtest.Skip(t, "%v fails on this host: %v", argv, err)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -90,7 +90,7 @@ func hostOf(t *testing.T, text string) string {
 	t.Helper()
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" {
-		t.Skipf("this host's registry isn't an https URL")
+		sandboxtest.Skip(t, "this host's registry isn't an https URL")
 	}
 	if u.Port() != "" {
 		return u.Host
@@ -103,7 +103,7 @@ func linked(t *testing.T, page string) []string {
 	t.Helper()
 	resp, err := http.Get(page)
 	if err != nil {
-		t.Skip("this host doesn't reach its package index")
+		sandboxtest.Skip(t, "this host doesn't reach its package index")
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))

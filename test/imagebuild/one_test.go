@@ -2,7 +2,6 @@ package imagebuild
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/quavon/quavon/imagebuild"
 	"github.com/quavon/quavon/imagebuild/base"
+	"github.com/quavon/quavon/imagebuild/engine/enginetest"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
@@ -28,7 +28,7 @@ func TestOneImage(t *testing.T) {
 	declaration, config := today(t)
 	env := map[string]string{
 		state.EnvDir: statetest.Path(t), "QUAVON_GUEST": sandboxtest.Guest(t), "QUAVON_RUNSC": sandboxtest.Runsc(t),
-		"DOCKER_HOST": startEngine(t), "DECLARATION": declaration, "CERTIFICATES": certificates, "BASE": config,
+		"DOCKER_HOST": enginetest.Start(t, "host-net"), "DECLARATION": declaration, "CERTIFICATES": certificates, "BASE": config,
 	}
 	for _, script := range []string{"build", "node"} {
 		t.Run(script, func(t *testing.T) { runScript(t, script, env) })
@@ -80,29 +80,6 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// startEngine starts a Docker Engine whose builds have the host's network.
-func startEngine(t *testing.T) (address string) {
-	t.Helper()
-	script := filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh")
-	dir, err := os.MkdirTemp("", "quavon-engine-") //nolint:usetesting // a short path, for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command(script, "stop", dir).CombinedOutput(); err != nil {
-			t.Errorf("stop the engine: %v\n%s", err, out)
-		}
-	})
-	cmd := exec.Command(script, "start", dir, sandboxtest.Runsc(t), "host-net")
-	var log strings.Builder
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if err != nil {
-		sandboxtest.Skip(t, "no Docker Engine: %v\n%s", err, log.String())
-	}
-	return strings.TrimSpace(string(out))
 }
 
 // TestExampleLock reads the lock that `make images-build` wrote once.

@@ -12,8 +12,8 @@ import (
 )
 
 // Start starts an engine that ends with the test, and returns its address. It
-// needs root, and has no network.
-func Start(t testing.TB) string {
+// needs root, and has no network unless mode, which engine.sh takes, says otherwise.
+func Start(t testing.TB, mode ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "a Docker Engine needs root")
@@ -28,7 +28,7 @@ func Start(t testing.TB) string {
 			t.Errorf("stop the engine: %v\n%s", err, out)
 		}
 	})
-	cmd := exec.Command(script, "start", dir, sandboxtest.Runsc(t))
+	cmd := exec.Command(script, append([]string{"start", dir, sandboxtest.Runsc(t)}, mode...)...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.Output()
