@@ -19,8 +19,7 @@ import (
 // egressOptions are what quavon egress was asked for.
 type egressOptions struct {
 	*program
-	settings    *settings
-	PrintConfig bool
+	settings *settings
 }
 
 const egressLong = `Let the steps of jobs that have a network out, to the hosts that the operator and the
@@ -67,18 +66,10 @@ func newEgress(p *program, run func(context.Context, *egressOptions) error) *cob
 			if err := p.openLog(); err != nil {
 				return err
 			}
-			if err := o.settings.load(p, cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if o.PrintConfig {
-				return o.settings.show(p.IO.Out)
-			}
-			return run(cmd.Context(), o)
+			return o.settings.serve(p, cmd, func() error { return run(cmd.Context(), o) })
 		},
 	}
-	o.settings.register(cmd.Flags())
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&o.PrintConfig, "print-config", false, "show all settings, secrets hidden, and where they come from")
+	o.settings.registerService(cmd.Flags())
 	return cmd
 }
 

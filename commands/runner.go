@@ -20,8 +20,7 @@ import (
 // runnerOptions are what quavon runner was asked for.
 type runnerOptions struct {
 	*program
-	settings    *settings
-	PrintConfig bool
+	settings *settings
 }
 
 const runnerLong = `Take jobs from the queue in Valkey, run each in a throwaway sandbox of its own, and
@@ -48,18 +47,10 @@ func newRunner(p *program, run func(context.Context, *runnerOptions) error) *cob
 					return err
 				}
 			}
-			if err := o.settings.load(p, cmd.Flags().Changed); err != nil {
-				return err
-			}
-			if o.PrintConfig {
-				return o.settings.show(p.IO.Out)
-			}
-			return run(cmd.Context(), o)
+			return o.settings.serve(p, cmd, func() error { return run(cmd.Context(), o) })
 		},
 	}
-	o.settings.register(cmd.Flags())
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&o.PrintConfig, "print-config", false, "show all settings, secrets hidden, and where they come from")
+	o.settings.registerService(cmd.Flags())
 	return cmd
 }
 

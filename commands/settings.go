@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -33,6 +34,8 @@ type settings struct {
 	file string
 	// flags are the values given on the command line, by flag.
 	flags map[string]*string
+	// printOnly is a service's: show the settings and end.
+	printOnly bool
 }
 
 // envConfig names a file of settings.
@@ -175,4 +178,22 @@ func (s *settings) secretOf(name string) (string, error) {
 		return "", fault.Wrap(err, "read the secret that "+name+"_FILE names", "correct the path, and make the file readable for you")
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// registerService registers the flags of a verb that is a service.
+func (s *settings) registerService(f *pflag.FlagSet) {
+	s.register(f)
+	f.SortFlags = false
+	f.BoolVar(&s.printOnly, "print-config", false, "show all settings, secrets hidden, and where they come from")
+}
+
+// serve loads a service's settings, and shows them or runs it.
+func (s *settings) serve(p *program, cmd *cobra.Command, run func() error) error {
+	if err := s.load(p, cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if s.printOnly {
+		return s.show(p.IO.Out)
+	}
+	return run()
 }
