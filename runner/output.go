@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
+	"sync"
 
 	"github.com/quavon/quavon/runner/agent"
 )
@@ -18,8 +20,28 @@ func (j *run) capOutput(end context.CancelCauseFunc) {
 		return &cappedWriter{w: w, job: j, end: end}
 	}
 	// One limit for both streams, but not one lock: a stopped reader of one must
-	// not hold back the other.
+	// not hold back the other. A writer given for both is written to by one at a time.
+	if w := j.streams.Stdout; w != nil && same(w, j.streams.Stderr) {
+		locked := &lockedWriter{w: w}
+		j.streams.Stdout, j.streams.Stderr = locked, locked
+	}
 	j.streams.Stdout, j.streams.Stderr = cap(j.streams.Stdout), cap(j.streams.Stderr)
+}
+
+// same compares writers of which some can't be compared.
+func same(a, b io.Writer) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
 
 // cappedWriter delivers until the job's limit; what follows is counted and

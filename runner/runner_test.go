@@ -152,6 +152,20 @@ func TestOutputExactlyAtTheLimitIsFine(t *testing.T) {
 	}
 }
 
+// One writer may be given for both streams, as with os/exec.
+func TestOneWriterForBothStreams(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.spec("for i in $(seq 200); do echo out; echo err >&2; done")
+	var both bytes.Buffer // A race would be detected.
+	if _, err := b.Run(t.Context(), s, runner.Streams{Stdout: &both, Stderr: &both}); err != nil {
+		t.Fatal(err)
+	}
+	if n := both.Len(); n != 200*8 {
+		t.Errorf("%d bytes of %d", n, 200*8)
+	}
+}
+
 var errOperator = errors.New("the operator said so")
 
 func TestCancelledBeforeAndDuringAStep(t *testing.T) {
