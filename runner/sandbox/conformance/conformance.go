@@ -94,7 +94,7 @@ func (f Factory) front(env string) error {
 }
 
 // holdTime is how long the front end's pipes outlive it.
-const holdTime = 4 * time.Second
+const holdTime = 12 * time.Second
 
 // holdPipes starts a process that keeps this one's pipes open: a sandbox must die
 // with its front end, not only with the agent's stream.

@@ -176,7 +176,7 @@ func testFrontKilled(t *testing.T, s *suite) {
 	_ = cmd.Wait()
 	killed := time.Now()
 	// Before its pipes close, where there are pipes; an engine takes its time.
-	limit := holdTime / 2
+	limit := holdTime - 2*time.Second
 	if sandbox.AsDetached(s.backend) != nil {
 		limit = testTime / 4
 	}

@@ -79,14 +79,20 @@ func Diff(before, after Snapshot) []string {
 		}
 	}
 	for line := range before {
-		// A group that was there before and has gone was somebody else's: a
-		// session's or a service's ends at any time.
-		if !after[line] && !strings.HasPrefix(line, "cgroup ") {
+		if !after[line] && !transient(line) {
 			d = append(d, "- "+line)
 		}
 	}
 	slices.Sort(d)
 	return d
+}
+
+// transient says whether a line may vanish by itself: a session, a service or an
+// engine's shim that was there before was somebody else's and ends at any time,
+// and takes its groups and namespaces along.
+func transient(line string) bool {
+	kind, _, _ := strings.Cut(line, " ")
+	return kind == "process" || kind == "cgroup" || kind == "namespace"
 }
 
 // Settle takes snapshots until one equals before, since the kernel needs a moment
