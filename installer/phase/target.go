@@ -1,0 +1,36 @@
+package phase
+
+import "path/filepath"
+
+// Target is what all phases of one installation are about.
+type Target struct {
+	// Dir holds the installation's files; absolute.
+	Dir string
+	// Sandbox says that runner and egress proxy are wanted.
+	Sandbox bool
+	// Backend is docker-runsc unless another was asked for.
+	Backend string
+	// Socket is the Docker engine's, "" when there is none.
+	Socket string
+	// Version is this program's.
+	Version string
+	// Bundle is the offline bundle's file, "" for none.
+	Bundle string
+}
+
+// Files of an installation.
+
+// Env is the file that compose reads settings from.
+func (t *Target) Env() string { return filepath.Join(t.Dir, ".env") }
+
+// Secrets is the directory of one file per secret, 0700.
+func (t *Target) Secrets() string { return filepath.Join(t.Dir, "secrets") }
+
+// Lock is the lock of all images.
+func (t *Target) Lock() string { return filepath.Join(t.Dir, "images.lock.json") }
+
+// Compose is the compose file; the operator's own is beside it, compose.override.yaml.
+func (t *Target) Compose() string { return filepath.Join(t.Dir, "compose.yaml") }
+
+// State is the installer's own directory: journal, backups, generations, 0700.
+func (t *Target) State() string { return filepath.Join(t.Dir, ".quavon") }
