@@ -37,6 +37,7 @@ type Backend struct {
 	version  func() string
 	digest   fileDigest
 	patience time.Duration
+	weakness *Weakness // nil but in tests of the probes
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -76,7 +77,12 @@ func Find() (string, error) {
 }
 
 // Name implements sandbox.Backend.
-func (b *Backend) Name() string { return Name }
+func (b *Backend) Name() string {
+	if b.weakness != nil {
+		return Name + "-weakened"
+	}
+	return Name
+}
 
 // notRootless is why a rootless sandbox has no cgroup limits: runsc accepts
 // them there and enforces nothing.

@@ -155,7 +155,7 @@ func (s *box) panicLog() string {
 // ended rather than left without its limits.
 func (s *box) Info(ctx context.Context) (job.SandboxInfo, error) {
 	info := job.SandboxInfo{
-		Backend:  Name,
+		Backend:  s.b.Name(),
 		Runtime:  s.b.version(),
 		Platform: "systrap",
 		Rootless: s.b.rootless,

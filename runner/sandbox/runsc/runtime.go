@@ -25,6 +25,9 @@ func (b *Backend) Runtime(context.Context) (sandbox.Runtime, error) {
 	if b.rootless {
 		args = append(args, "(rootless)")
 	}
+	if b.weakness != nil {
+		args = append(args, "(weakened: "+b.weakness.Name+")")
+	}
 	return sandbox.Runtime{Version: b.version(), Digest: digest, Args: args, Platform: "systrap"}, nil
 }
 

@@ -147,7 +147,7 @@ func (s *box) writeBundle(c sandbox.Config, sources []string) error {
 			return err
 		}
 	}
-	data, err := json.Marshal(s.bundle(c, sources))
+	data, err := json.Marshal(s.b.weakness.amend(s.bundle(c, sources)))
 	if err != nil {
 		return err
 	}
@@ -176,5 +176,5 @@ var constantArgs = []string{
 // args is the command line of runsc.
 func (s *box) args() []string {
 	args := append([]string{"--root=" + s.slot.Path(runtimeRoot), "--panic-log=" + s.slot.Path(panicFile)}, constantArgs...)
-	return append(args, "run", "--bundle="+s.slot.Path(bundleDir), s.slot.ID)
+	return s.b.weakness.args(append(args, "run", "--bundle="+s.slot.Path(bundleDir), s.slot.ID))
 }

@@ -127,6 +127,7 @@ func (s *box) launchHere(maps []mapping) error {
 	cmd := exec.Command(s.b.binary, s.args()...) //nolint:gosec // the operator's binary
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.ends[0], s.ends[1], s.ends[2]
+	cmd.ExtraFiles = s.b.weakness.files()
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL,
 		Setsid:    true, // A terminal's Ctrl-C is for the front end to handle.
