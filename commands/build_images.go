@@ -3,9 +3,8 @@ package commands
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/imagebuild/engine"
 	"github.com/quavon/quavon/imagebuild/service"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 )
@@ -74,7 +74,7 @@ func newBuildImages(p *program) *cobra.Command {
 	f.StringArrayVar(&o.Secrets, "secret", nil, "file that steps may mount and no image keeps: ID=FILE")
 	f.StringVar(&o.Network, "network", "", "network of the steps: default, host or none")
 	f.StringVar(&o.SignKey, "sign-key", "", "private key of cosign to sign with what is built; its password is in COSIGN_PASSWORD")
-	f.StringArrayVar(&o.Programs, "executable", nil, "quavon for another architecture, for the image of Quavon's own services")
+	f.StringArrayVar(&o.Programs, "executable", nil, "quavon for another architecture, beside its quavon-guest, for the image of Quavon's own services")
 	f.StringVar(&o.Password, "sign-password-file", "", "file with the password of --sign-key in its first line")
 	f.BoolVar(&o.NoCache, "no-cache", false, "run all steps of what is built, whatever the engine has of earlier builds")
 	f.BoolVar(&o.PlainHTTP, "plain-http", false, "also talk to a registry that has no https")
@@ -137,7 +137,7 @@ func (o *buildImagesOptions) builder() (b *imagebuild.Builder, done func() error
 	if b.Declaration, done, err = o.declaration(b.Store); err != nil {
 		return nil, nil, err
 	}
-	if b.Executables, err = executables(o.Programs); err == nil {
+	if b.Executables, err = o.executables(); err == nil {
 		b.Signatures, err = o.signatures(b)
 	}
 	if err != nil {
@@ -146,17 +146,20 @@ func (o *buildImagesOptions) builder() (b *imagebuild.Builder, done func() error
 	return b, done, nil
 }
 
-// executables are this program and those that are named. This one is left out when
-// it can't be in an image, which only matters where one is declared.
-func executables(paths []string) (map[string]*service.Executable, error) {
+// executables are this program and those that are named, each with its
+// quavon-guest. This one is left out when it can't be in an image, which only matters
+// where one is declared.
+func (o *buildImagesOptions) executables() (map[string]*service.Executable, error) {
 	out := map[string]*service.Executable{}
-	if self, err := os.Executable(); err == nil {
-		if e, err := service.Open(self); err == nil {
+	self, err := os.Executable()
+	guest, err2 := o.findGuest()
+	if err == nil && err2 == nil {
+		if e, err := service.Open(self, guest); err == nil {
 			out[e.Architecture] = e
 		}
 	}
-	for _, path := range paths {
-		e, err := service.Open(path)
+	for _, path := range o.Programs {
+		e, err := service.Open(path, filepath.Join(filepath.Dir(path), "quavon-guest"))
 		if err != nil {
 			return nil, err
 		}
@@ -207,24 +210,11 @@ func readSecrets(settings []string) (map[string][]byte, error) {
 		if !ok || id == "" || path == "" || out[id] != nil {
 			return nil, fault.New("the secret "+id+" can't be used", "write ID=FILE, each once, such as npmrc=$HOME/.npmrc")
 		}
-		raw, err := readSmall(path, maxSecret)
+		raw, err := bounded.ReadFile(path, maxSecret)
 		if err != nil {
 			return nil, fault.Wrap(err, "can't read the secret "+id, "correct --secret")
 		}
 		out[id] = raw
 	}
 	return out, nil
-}
-
-func readSmall(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(raw)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return raw, err
 }

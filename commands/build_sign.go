@@ -9,6 +9,7 @@ import (
 	"github.com/quavon/quavon/imagebuild"
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/imagebuild/sign"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
@@ -59,7 +60,7 @@ func (s *signatures) policy(d *declare.Policy) (*signature.Policy, error) {
 	p := &signature.Policy{Issuer: d.Issuer, Identity: d.Identity, IdentityPattern: d.IdentityPattern}
 	const most = 1 << 20
 	if d.Key != "" {
-		raw, err := readSmall(s.path(d.Key), most)
+		raw, err := bounded.ReadFile(s.path(d.Key), most)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +70,7 @@ func (s *signatures) policy(d *declare.Policy) (*signature.Policy, error) {
 	}
 	if d.TrustedRoot != "" {
 		var err error
-		if p.TrustedRoot, err = readSmall(s.path(d.TrustedRoot), most); err != nil {
+		if p.TrustedRoot, err = bounded.ReadFile(s.path(d.TrustedRoot), most); err != nil {
 			return nil, err
 		}
 	}

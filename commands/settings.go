@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -173,7 +174,7 @@ func (s *settings) secretOf(name string) (string, error) {
 	if path == "" {
 		return s.get(name), nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxSecret)
 	if err != nil {
 		return "", fault.Wrap(err, "read the secret that "+name+"_FILE names", "correct the path, and make the file readable for you")
 	}

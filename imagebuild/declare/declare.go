@@ -5,11 +5,9 @@
 package declare
 
 import (
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -89,17 +87,9 @@ type Artefact struct {
 
 // Read reads and checks a declaration.
 func Read(path string) (*File, error) {
-	f, err := os.Open(path)
+	raw, err := bounded.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the declaration of images", "name the file with --file")
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(raw) > maxFile {
-		err = fmt.Errorf("it has more than %d bytes", maxFile)
-	}
-	if err != nil {
-		return nil, fault.Wrap(err, "can't read "+path, "check the file")
 	}
 	d, err := Parse(path, raw)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/quavon/quavon/imagebuild/ext4"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -110,12 +110,7 @@ func (m *Maker) record(path string) string {
 const maxRecord = 1 << 20
 
 func readRecord(path string) (*record, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	raw, err := bounded.ReadFile(path, maxRecord)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -26,6 +24,7 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/oci/static"
 	"github.com/sigstore/sigstore/pkg/signature/payload"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/signature"
 )
@@ -62,13 +61,13 @@ func Open(path string, o Options) (*Signer, error) {
 }
 
 func open(path string, o Options) (*Signer, error) {
-	raw, err := readAll(path)
+	raw, err := bounded.ReadFile(path, maxKey)
 	if err != nil {
 		return nil, err
 	}
 	password := []byte(o.Password)
 	if o.PasswordFile != "" {
-		line, err := readAll(o.PasswordFile)
+		line, err := bounded.ReadFile(o.PasswordFile, maxKey)
 		if err != nil {
 			return nil, err
 		}
@@ -104,20 +103,6 @@ func decrypt(raw, password []byte) (crypto.Signer, error) {
 		return nil, fmt.Errorf("a key of the type %T can't sign", private)
 	}
 	return signer, nil
-}
-
-// readAll reads a small file.
-func readAll(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxKey+1))
-	if err == nil && len(raw) > maxKey {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxKey)
-	}
-	return raw, err
 }
 
 // Sign signs the digest of an index, a manifest or, for an image that has neither,

@@ -10,10 +10,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
@@ -53,9 +53,12 @@ func New(q *queue.Queue) *Client { return &Client{q} }
 // Close ends the connection and what waits on it.
 func (c *Client) Close() { c.q.Close() }
 
+// maxKeys bounds a file of signing keys, in bytes.
+const maxKeys = 64 << 10
+
 // ReadKeys reads a file of signing keys.
 func ReadKeys(path string) (*envelope.Keyring, error) {
-	text, err := os.ReadFile(path)
+	text, err := bounded.ReadFile(path, maxKeys)
 	if err != nil {
 		return nil, fault.Wrap(err, "read the signing key", "name the file of sandbox_signing_key, and make it readable for you")
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
@@ -106,10 +107,7 @@ const maxFile = 4 << 20
 // Read reads a job file. Fields that it doesn't know are refused.
 func Read(r io.Reader) (Job, error) {
 	const hint = "compare it with docs/job.schema.json"
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("it has more than %d bytes", maxFile)
-	}
+	text, err := bounded.ReadAll(r, maxFile)
 	var j Job
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(text))

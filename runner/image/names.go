@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/gofrs/flock"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/renameio/v2"
+
+	"github.com/quavon/quavon/runner/bounded"
 )
 
 // names maps the operator's names to the digests of configs. One file has them
@@ -24,7 +25,7 @@ func (s *Store) namesFile() string { return filepath.Join(s.dir, "names.json") }
 
 func (s *Store) readNames() (names, error) {
 	n := names{}
-	raw, err := os.ReadFile(s.namesFile())
+	raw, err := bounded.ReadFile(s.namesFile(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
 	}

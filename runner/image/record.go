@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/image/flatten"
 )
 
@@ -126,12 +126,7 @@ func (r *Record) addOrigin(o Origin) {
 const maxRecord = 8 << 20
 
 func readRecord(path string) (*Record, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	raw, err := bounded.ReadFile(path, maxRecord)
 	if err != nil {
 		return nil, err
 	}

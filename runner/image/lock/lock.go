@@ -7,11 +7,10 @@ package lock
 import (
 	"bytes"
 	"encoding/json"
-	"io"
-	"os"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -149,14 +148,9 @@ type Artefact struct {
 
 // Read reads and checks a lock file.
 func Read(path string) (*File, error) {
-	f, err := os.Open(path)
+	raw, err := bounded.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the image lock", "run `quavon build images`, or name the file in "+EnvFile)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fault.Wrap(err, "can't read the image lock", "check "+path)
 	}
 	l, err := Parse(path, raw)
 	if err != nil {

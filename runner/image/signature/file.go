@@ -1,12 +1,13 @@
 package signature
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/quavon/quavon/runner/bounded"
 )
 
 // Dir is the directory of bundles, beside a lock file and in a store.
@@ -30,12 +31,7 @@ func (b *Bundle) Write(dir string) (digest string, err error) {
 
 // Read reads the bundle with the digest, "sha256:" and 64 digits, from dir.
 func Read(dir, digest string) (*Bundle, error) {
-	f, err := os.Open(file(dir, digest))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxBundle+1))
+	raw, err := bounded.ReadFile(file(dir, digest), maxBundle)
 	if err != nil {
 		return nil, err
 	}
