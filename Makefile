@@ -23,9 +23,8 @@ MODULES := . gvisor tools
 
 # The race detector needs cgo and so a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
-# One package at a time: tests compare the host's full lists of processes, mounts
-# and cgroups. Never cached: they depend on the kernel and on bin/.
-TEST_FLAGS ?= $(RACE) -count=1 -p 1 -timeout 20m
+# Never cached: tests depend on the kernel and on bin/.
+TEST_FLAGS ?= $(RACE) -count=1 -timeout 20m
 PKG ?= ./...
 FUZZTIME ?= 10m
 BENCH_RUNS ?= 20
@@ -47,7 +46,7 @@ bin/runsc: gvisor/go.mod gvisor/go.sum $(wildcard gvisor/precompile/*.go) build/
 .PHONY: test
 test: all ## run every Go test, as root also those that need it (PKG=./runner/... for some)
 	@{ rc=0; for m in $(if $(filter ./...,$(PKG)),$(MODULES),.); do \
-		(cd $$m && $(GO) test -json $(TEST_FLAGS) $(PKG)) || rc=1; \
+		(cd $$m && $(CURDIR)/build/test.sh $(GO) '$(TEST_FLAGS)' $(PKG)) || rc=1; \
 	done; exit $$rc; } | $(GO) run ./build/testsum $(if $(filter true,$(CI)),-no-skips)
 
 .PHONY: lint
