@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"time"
 
 	"github.com/quavon/quavon/runner/queue/envelope"
 )
@@ -13,3 +14,31 @@ func FinishRaw(c *Claim, ctx context.Context) error { //nolint:revive // the rec
 
 // Base is the prefix of the queue's keys.
 func (q *Queue) Base() string { return q.base }
+
+// SealChallenge is a challenge and its nonce, as Ask stores them.
+func (q *Queue) SealChallenge(runner string, valid time.Duration) (nonce string, raw []byte) {
+	n, now := envelope.NewNonce(), time.Now()
+	raw, err := q.o.Keys.Seal(envelope.Envelope{
+		Context: q.challengeContext(runner), Nonce: n, NotBefore: now.Add(min(0, 2*valid)), Expiry: now.Add(valid), Payload: []byte(`{"check":"QD951"}`),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return encodeNonce(n), raw
+}
+
+// SealAnswer is an answer to a challenge, as a runner seals it.
+func (q *Queue) SealAnswer(runner, challenge string, valid time.Duration) []byte {
+	n, err := decodeNonce(challenge)
+	if err != nil {
+		panic(err)
+	}
+	now := time.Now()
+	raw, err := q.o.Keys.Seal(envelope.Envelope{
+		Context: q.answerContext(runner, n), NotBefore: now.Add(min(0, 2*valid)), Expiry: now.Add(valid), Payload: []byte("an old answer"),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

@@ -33,7 +33,9 @@ const (
 type Health struct {
 	Runner string `json:"runner"`
 	// Host identifies the machine, so that QD955 can compare it with the API's.
-	Host     string `json:"host"`
+	Host string `json:"host"`
+	// Boot identifies the running kernel, so that containers of one host are seen to be.
+	Boot     string `json:"boot,omitempty"`
 	Version  string `json:"version"`
 	Backend  string `json:"backend"`
 	Runtime  string `json:"runtime"`
@@ -124,9 +126,33 @@ func (w *Worker) health(ctx context.Context, raw string) error {
 // maxHealth bounds a sealed record, in bytes.
 const maxHealth = 256 << 10
 
+// Record is what there is of a runner: its health record, or why it isn't genuine.
+type Record struct {
+	Runner string
+	Health Health
+	Err    error
+}
+
 // Runners lists the records of all runners that are alive, by id. Records that aren't
 // genuine are left out and counted.
 func (q *Queue) Runners(ctx context.Context) ([]Health, error) {
+	records, err := q.Records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Health
+	for _, r := range records {
+		if r.Err != nil {
+			q.log.Warn("health record refused", "runner", r.Runner, "error", r.Err)
+			continue
+		}
+		out = append(out, r.Health)
+	}
+	return out, nil
+}
+
+// Records lists the records of all runners by id, also those that aren't genuine.
+func (q *Queue) Records(ctx context.Context) ([]Record, error) {
 	m, err := q.run(ctx, "list runners", runnersScript, strconv.Itoa(maxHealth))
 	if err != nil {
 		return nil, err
@@ -135,16 +161,13 @@ func (q *Queue) Runners(ctx context.Context) ([]Health, error) {
 	if err != nil || len(pairs)%2 != 0 {
 		return nil, errAnswer
 	}
-	var out []Health
+	var out []Record
 	for i := 0; i < len(pairs); i += 2 {
-		h, err := q.openHealth(pairs[i], pairs[i+1])
-		if err != nil {
-			q.log.Warn("health record refused", "runner", pairs[i], "error", err)
-			continue
-		}
-		out = append(out, h)
+		r := Record{Runner: pairs[i]}
+		r.Health, r.Err = q.openHealth(pairs[i], pairs[i+1])
+		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b Health) int { return strings.Compare(a.Runner, b.Runner) })
+	slices.SortFunc(out, func(a, b Record) int { return strings.Compare(a.Runner, b.Runner) })
 	return out, nil
 }
 

@@ -43,22 +43,34 @@ var (
 	runnersText string
 	//go:embed lua/stats.lua
 	statsText string
+	//go:embed lua/ask.lua
+	askText string
+	//go:embed lua/asked.lua
+	askedText string
+	//go:embed lua/answer.lua
+	answerText string
+	//go:embed lua/answered.lua
+	answeredText string
 )
 
 var (
-	submitScript  = valkey.NewLuaScript(common + submitText)
-	claimScript   = valkey.NewLuaScript(common + claimText)
-	finishScript  = valkey.NewLuaScript(common + finishText)
-	endScript     = valkey.NewLuaScript(common + endText)
-	sweepScript   = valkey.NewLuaScript(common + sweepText)
-	renewScript   = valkey.NewLuaScript(common + renewText)
-	releaseScript = valkey.NewLuaScript(common + releaseText)
-	cancelScript  = valkey.NewLuaScript(common + cancelText)
-	lookupScript  = valkey.NewLuaScript(common + lookupText)
-	appendScript  = valkey.NewLuaScript(appendText)
-	healthScript  = valkey.NewLuaScript(common + healthText)
-	runnersScript = valkey.NewLuaScript(common + runnersText)
-	statsScript   = valkey.NewLuaScript(common + statsText)
+	submitScript   = valkey.NewLuaScript(common + submitText)
+	claimScript    = valkey.NewLuaScript(common + claimText)
+	finishScript   = valkey.NewLuaScript(common + finishText)
+	endScript      = valkey.NewLuaScript(common + endText)
+	sweepScript    = valkey.NewLuaScript(common + sweepText)
+	renewScript    = valkey.NewLuaScript(common + renewText)
+	releaseScript  = valkey.NewLuaScript(common + releaseText)
+	cancelScript   = valkey.NewLuaScript(common + cancelText)
+	lookupScript   = valkey.NewLuaScript(common + lookupText)
+	appendScript   = valkey.NewLuaScript(appendText)
+	healthScript   = valkey.NewLuaScript(common + healthText)
+	runnersScript  = valkey.NewLuaScript(common + runnersText)
+	statsScript    = valkey.NewLuaScript(common + statsText)
+	askScript      = valkey.NewLuaScript(common + askText)
+	askedScript    = valkey.NewLuaScript(common + askedText)
+	answerScript   = valkey.NewLuaScript(common + answerText)
+	answeredScript = valkey.NewLuaScript(common + answeredText)
 )
 
 // run calls a script of the queue until Valkey has answered, see conn.Do.

@@ -30,6 +30,8 @@ type Worker struct {
 	wake    chan struct{}
 	// missed says that requests to cancel may have gone unheard.
 	missed chan struct{}
+	// asked says that a challenge may wait.
+	asked chan struct{}
 
 	mu     sync.Mutex
 	claims map[string]*Claim
@@ -49,11 +51,14 @@ func (q *Queue) Worker(ctx context.Context, runner string, classes ...string) (*
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &Worker{
 		q: q, runner: runner, classes: classes, stop: stop, wake: make(chan struct{}, 1), missed: make(chan struct{}, 1),
+		asked:  make(chan struct{}, 1),
 		claims: map[string]*Claim{}, renewed: time.Now(),
 	}
 	w.tasks.Go(func() { w.renewLoop(ctx) })
 	w.tasks.Go(func() { w.sweepLoop(ctx) })
-	w.tasks.Go(func() { q.listen(ctx, []string{q.base + "wake", q.base + "control"}, w.listening, w.hear) })
+	w.tasks.Go(func() {
+		q.listen(ctx, []string{q.base + "wake", q.base + "control", q.base + "ask"}, w.listening, w.hear)
+	})
 	return w, nil
 }
 
@@ -92,15 +97,16 @@ func (w *Worker) Close() {
 // is to be asked for.
 func (w *Worker) listening() {
 	w.ring()
-	select {
-	case w.missed <- struct{}{}:
-	default:
-	}
+	poke(w.missed)
+	poke(w.asked)
 }
 
-func (w *Worker) ring() {
+func (w *Worker) ring() { poke(w.wake) }
+
+// poke wakes who waits on c, now or the next time.
+func poke(c chan struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -110,6 +116,12 @@ func (w *Worker) hear(m valkey.PubSubMessage) {
 	if m.Channel == w.q.base+"wake" {
 		if slices.Contains(w.offered(), m.Message) {
 			w.ring()
+		}
+		return
+	}
+	if m.Channel == w.q.base+"ask" {
+		if m.Message == w.runner {
+			poke(w.asked)
 		}
 		return
 	}

@@ -17,10 +17,14 @@ const (
 	PurposeOutput   Purpose = 7 // runner to submitter: what a job prints
 	PurposeVerdict  Purpose = 8 // whoever sweeps, to submitter: the job ended without a runner
 	PurposeHost     Purpose = 9 // the API to all: which host it is on
+
+	PurposeChallenge Purpose = 10 // the doctor to a runner: show that you are there, and look
+	PurposeAnswer    Purpose = 11 // a runner to the doctor: what it saw
 )
 
 var purposes = [...]string{
-	1: "job", "result", "health record", "control message", "snapshot", "result file", "output", "verdict", "host record",
+	1: "job", "result", "health record", "control message", "snapshot", "result file", "output", "verdict", "host record", "challenge",
+	"answer",
 }
 
 // String names the purpose for people.
