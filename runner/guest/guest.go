@@ -16,6 +16,7 @@ import (
 
 	"github.com/quavon/quavon/runner/agent/agentpb"
 	"github.com/quavon/quavon/runner/agent/wire"
+	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/guest/vm"
 	"github.com/quavon/quavon/runner/sandbox"
 )
@@ -24,7 +25,7 @@ import (
 // writes to stderr reaches the log of the sandbox's runtime.
 func Main(args []string, stdout, stderr io.Writer) int {
 	command := ""
-	if len(args) == 1 {
+	if len(args) == 1 || len(args) > 1 && args[0] == probe.SubCommand {
 		command = args[0]
 	}
 	var err error
@@ -35,8 +36,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		err = initMachine(stderr)
 	case "version":
 		_, err = fmt.Fprintf(stdout, "quavon-guest %s, protocol version %d\n", build(), wire.ProtocolVersion)
+	case probe.Command, probe.SubCommand:
+		err = probe.Main(args, os.Stdin, stdout)
 	default:
-		err = errors.New("usage: quavon-guest init|vm|version")
+		err = errors.New("usage: quavon-guest init|vm|probe|version")
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "quavon-guest:", err)

@@ -1,0 +1,3 @@
+package probe
+
+var crossing = []Probe{}

@@ -1,0 +1,3 @@
+package smoke
+
+func filesystemEntries() []Entry { return nil }

@@ -1,0 +1,123 @@
+package smoke
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quavon/quavon/runner/guest/probe"
+)
+
+// Version of the JSON forms of Report and Evidence.
+const Version = 1
+
+// MaxAge is how old evidence may be: tests are repeated every 6 hours.
+const MaxAge = 7 * time.Hour
+
+// Report is a whole smoke test.
+type Report struct {
+	Version int    `json:"version"`
+	Nonce   string `json:"nonce"`
+	Backend string `json:"backend"`
+	Runtime string `json:"runtime,omitempty"`
+	Full    bool   `json:"full"`
+	// Guest is the sha256 of the binary that made the attempts.
+	Guest   string        `json:"guest"`
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took_ns"`
+	// Bound is what was tested.
+	Bound   Bound    `json:"bound"`
+	Results []Result `json:"results"`
+	// NotRun are the entries that were not asked for, or that need root.
+	NotRun []NotRun `json:"not_run,omitempty"`
+}
+
+// Result is a probe's.
+type Result struct {
+	ID      string  `json:"id"`
+	Group   Group   `json:"group"`
+	Title   string  `json:"title"`
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why,omitempty"`
+	// Tried is what was attempted and what came back.
+	Tried []probe.Line `json:"tried,omitempty"`
+}
+
+// NotRun is an entry that was left out, and why.
+type NotRun struct {
+	ID  string `json:"id"`
+	Why string `json:"why"`
+}
+
+// Passed says whether every probe that was run holds, and any was.
+func (r *Report) Passed() bool {
+	return r.Count(Held) > 0 && r.Count(Held)+r.Count(NotApplicable) == len(r.Results)
+}
+
+// Count counts a verdict.
+func (r *Report) Count(v Verdict) int {
+	n := 0
+	for _, x := range r.Results {
+		if x.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Bound is all that a smoke test's word depends on. It converts to queue.Evidence.
+type Bound struct {
+	BootID        string   `json:"boot_id"`
+	Kernel        string   `json:"kernel"`
+	RuntimeDigest string   `json:"runtime_digest"`
+	RuntimeArgs   []string `json:"runtime_args"`
+	LockDigest    string   `json:"lock_digest"`
+	PolicyDigest  string   `json:"policy_digest"`
+}
+
+// Equal says whether nothing has changed.
+func (b Bound) Equal(o Bound) bool {
+	return b.BootID == o.BootID && b.Kernel == o.Kernel && b.RuntimeDigest == o.RuntimeDigest &&
+		b.LockDigest == o.LockDigest && b.PolicyDigest == o.PolicyDigest && slices.Equal(b.RuntimeArgs, o.RuntimeArgs)
+}
+
+// Evidence is what is kept of a report: which probes held, of what, and when.
+type Evidence struct {
+	Version int       `json:"version"`
+	Backend string    `json:"backend"`
+	Full    bool      `json:"full"`
+	At      time.Time `json:"at"`
+	Passed  bool      `json:"passed"`
+	Held    []string  `json:"held"`
+	// NotHeld are those that were broken or could not be run.
+	NotHeld       []string `json:"not_held,omitempty"`
+	NotApplicable []string `json:"not_applicable,omitempty"`
+	NotRun        []string `json:"not_run,omitempty"`
+	Bound         Bound    `json:"bound"`
+}
+
+// Evidence is the report's short form.
+func (r *Report) Evidence() Evidence {
+	e := Evidence{
+		Version: Version, Backend: r.Backend, Full: r.Full, At: r.Started.Add(r.Took), Passed: r.Passed(), Bound: r.Bound, Held: []string{},
+	}
+	for _, x := range r.Results {
+		switch x.Verdict {
+		case Held:
+			e.Held = append(e.Held, x.ID)
+		case NotApplicable:
+			e.NotApplicable = append(e.NotApplicable, x.ID)
+		case Broken, CouldNotRun:
+			e.NotHeld = append(e.NotHeld, x.ID)
+		}
+	}
+	for _, x := range r.NotRun {
+		e.NotRun = append(e.NotRun, x.ID)
+	}
+	return e
+}
+
+// Fresh says whether the evidence still speaks for what is there now.
+func (e Evidence) Fresh(now time.Time, current Bound) bool {
+	age := now.Sub(e.At)
+	return e.Version == Version && e.Passed && age < MaxAge && age > -time.Minute && e.Bound.Equal(current)
+}

@@ -1,0 +1,162 @@
+package smoke
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/guest/probe"
+	"github.com/quavon/quavon/runner/job"
+)
+
+// Program is the first word of the step that runs the probes: quavon-guest by the
+// path that its own process has it by, since a job can't look into the agent's
+// directory.
+const Program = "/proc/self/exe"
+
+// Session is one sandbox to be started.
+type Session struct {
+	// Name ends the job's id.
+	Name string
+	// Inside are the probes to make, with the bench's parameters and these.
+	Inside []string
+	Params map[string][]string
+	// Limits replace the suite's; nil leaves them.
+	Limits *job.Limits
+	// Mounts are shown besides the workspace.
+	Mounts []job.Mount
+	// Watch is called while the sandbox is there, once the probes have started; they
+	// have their end after it has returned. nil doesn't wait.
+	Watch func(ctx context.Context, live *Live) error
+}
+
+// Live is a sandbox while its probes run, and what became of it.
+type Live struct {
+	// Job is the id of its job.
+	Job string
+	// Lines are the results so far, or all of them.
+	lines func() []probe.Line
+	// Result is there at the end.
+	Result job.Result
+
+	mu   sync.Mutex
+	seen map[string]error
+}
+
+// Note keeps what an entry's Watch has found.
+func (l *Live) note(id string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen[id] = err
+}
+
+// Lines are the results that have come so far.
+func (l *Live) Lines() []probe.Line { return l.lines() }
+
+// Run starts a sandbox, makes the probes in it and ends it. The error says that the
+// run isn't whole; what came is returned with it.
+func (b *Bench) Run(ctx context.Context, s Session) ([]probe.Line, *Live, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errors.New("the sandbox's time is over"))
+	defer cancel()
+	out := newStream(b.Nonce, s.Inside)
+	live := &Live{Job: b.jobID(s.Name), lines: out.soFar, seen: map[string]error{}}
+	doc, err := b.input(s)
+	if err != nil {
+		return nil, live, err
+	}
+	in, release := io.Pipe()
+	watched := make(chan error, 1)
+	go func() { watched <- b.watch(ctx, s, live, out, release) }()
+	var errOut limitedText
+	res, err := b.Runner.Run(ctx, b.spec(s, live.Job), runner.Streams{
+		Stdin: io.MultiReader(bytes.NewReader(doc), in), Stdout: out, Stderr: &errOut,
+	})
+	cancel()
+	_ = in.Close()
+	watchErr := <-watched
+	live.Result = res
+	if err != nil {
+		return out.soFar(), live, err
+	}
+	lines, err := out.results()
+	if err != nil {
+		return out.soFar(), live, fmt.Errorf("%w (the job ended with %d, %s %s %.300q)", err, res.Exit, res.Reason, res.Message, errOut.b.String())
+	}
+	return lines, live, watchErr
+}
+
+// watch lets the probes go on to their end when all has been looked at.
+func (b *Bench) watch(ctx context.Context, s Session, live *Live, out *stream, release io.Closer) error {
+	defer func() { _ = release.Close() }()
+	if s.Watch == nil {
+		return nil
+	}
+	select {
+	case <-out.started:
+	case <-ctx.Done():
+		return nil // the run says it better
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, errors.New("looking from outside took too long"))
+	defer cancel()
+	return s.Watch(ctx, live)
+}
+
+func (b *Bench) jobID(name string) string { return "smoke-" + b.Nonce + "-" + name }
+
+func (b *Bench) input(s Session) ([]byte, error) {
+	in := probe.Input{Nonce: b.Nonce, Probes: s.Inside, Params: map[string][]string{}}
+	for _, params := range []map[string][]string{b.Params, s.Params} {
+		for k, v := range params {
+			in.Params[k] = v
+		}
+	}
+	doc, err := json.Marshal(in)
+	if err == nil && len(doc) >= probe.MaxInput {
+		err = fmt.Errorf("the input has %d bytes", len(doc))
+	}
+	return append(doc, '\n'), err
+}
+
+func (b *Bench) spec(s Session, id string) job.Spec {
+	spec := job.Spec{
+		ID: id, Root: b.root, Limits: b.limits,
+		Mounts: append([]job.Mount{{Source: b.Workspace, Target: job.WorkspaceDir, Mode: job.MountOverlay}}, s.Mounts...),
+		Steps:  []job.Step{{Argv: []string{Program, probe.Command}, Dir: "/tmp"}},
+	}
+	if s.Limits != nil {
+		spec.Limits = *s.Limits
+	}
+	return spec
+}
+
+// soFar are the results that have come.
+func (s *stream) soFar() []probe.Line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []probe.Line
+	for _, l := range s.lines {
+		if l.Kind == probe.KindResult {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// limitedText keeps the beginning of what is written.
+type limitedText struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *limitedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const most = 4 << 10
+	l.b.Write(p[:min(len(p), max(0, most-l.b.Len()))])
+	return len(p), nil
+}
