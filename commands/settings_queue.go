@@ -2,6 +2,7 @@ package commands
 
 import (
 	"net"
+	"path"
 	"strconv"
 	"strings"
 
@@ -23,7 +24,7 @@ func queueSettings() []*setting {
 	return []*setting{
 		{name: envValkeyURL, help: "Valkey's URL", secret: true},
 		{name: envValkeyURL + "_FILE", flag: "valkey-url-file", help: "file that holds Valkey's URL"},
-		{name: "VALKEY_HOST", flag: "valkey-host", help: "Valkey's host, instead of a URL"},
+		{name: "VALKEY_HOST", flag: "valkey-host", help: "Valkey's host or the path of its socket, instead of a URL"},
 		{name: "VALKEY_PORT", flag: "valkey-port", def: "6379", help: "Valkey's port"},
 		{name: "VALKEY_USERNAME", flag: "valkey-username", help: "user at Valkey"},
 		{name: "VALKEY_PASSWORD", help: "password at Valkey", secret: true},
@@ -51,6 +52,8 @@ func (s *settings) valkey() (c conn.Settings, err error) {
 		if c, err = conn.ParseURL(url); err != nil {
 			return c, err
 		}
+	case path.IsAbs(s.get("VALKEY_HOST")):
+		c.Addresses = []string{s.get("VALKEY_HOST")}
 	case s.get("VALKEY_HOST") != "":
 		c.Addresses = []string{net.JoinHostPort(strings.Trim(s.get("VALKEY_HOST"), "[]"), s.get("VALKEY_PORT"))}
 	default:

@@ -8,3 +8,14 @@ import "embed"
 //
 //go:embed images
 var Images embed.FS
+
+// ValkeyUsers are Valkey's users; each @…_SHA256@ stands for the digest of a
+// password.
+//
+//go:embed valkey/users.acl
+var ValkeyUsers string
+
+// Compose is the compose file of an installation, in the syntax of text/template.
+//
+//go:embed compose/compose.yaml
+var Compose string

@@ -1,6 +1,7 @@
 // Package service makes the image of Quavon's own services: nothing but the static
-// executable and the certificates of public authorities. The same executable gives
-// the same bytes, so the image's digest says which program it is.
+// executable, the agent that it puts into sandboxes, the certificates of public
+// authorities, and the directories that volumes are mounted at. The same executables
+// give the same bytes, so the image's digest says which programs they are.
 package service
 
 import (
@@ -28,10 +29,15 @@ import (
 )
 
 const (
-	// Path of the executable in the image.
-	Path = "/quavon"
-	// User runs it: nobody's number, so no passwd is needed.
+	// Path of the executable in the image, and of the agent beside it.
+	Path      = "/quavon"
+	GuestPath = "/quavon-guest"
+	// UID runs it: nobody's number, so no passwd is needed.
+	UID  = 65532
 	User = "65532:65532"
+	// StateDir and RunDir are the user's own, and so are new volumes there.
+	StateDir = "/var/lib/quavon"
+	RunDir   = "/run/quavon"
 	// caFile is where Go programs look first.
 	caFile = "etc/ssl/certs/ca-certificates.crt"
 )
@@ -39,27 +45,45 @@ const (
 // architectures by machine, those that Quavon runs on.
 var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// Executable is a static Linux program.
+// Executable is quavon as a static Linux program, and the quavon-guest that goes
+// with it.
 type Executable struct {
-	Path         string
+	Path, Guest  string
 	Architecture string
 }
 
-// Open checks that a file is an executable that needs nothing beside it.
-func Open(path string) (*Executable, error) {
+// Open checks that both files are executables for the same machine that need nothing
+// beside them.
+func Open(path, guest string) (*Executable, error) {
+	arch, err := architecture(path)
+	if err != nil {
+		return nil, err
+	}
+	of, err := architecture(guest)
+	if err == nil && of != arch {
+		err = fault.New(fmt.Sprintf("%s is for %s, and %s for %s", guest, of, path, arch), "build both for the same machine")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Executable{path, guest, arch}, nil
+}
+
+// architecture of a static executable.
+func architecture(path string) (string, error) {
 	f, err := elf.Open(path)
 	if err != nil {
-		return nil, fault.Wrap(err, "can't make an image of "+path, "name an executable for Linux")
+		return "", fault.Wrap(err, "can't make an image of "+path, "name an executable for Linux")
 	}
 	defer f.Close()
 	arch := architectures[f.Machine]
 	switch {
 	case arch == "" || f.Class != elf.ELFCLASS64:
-		return nil, fault.New(fmt.Sprintf("%s is for the machine %s", path, f.Machine), "name an executable for amd64 or arm64")
+		return "", fault.New(fmt.Sprintf("%s is for the machine %s", path, f.Machine), "name an executable for amd64 or arm64")
 	case interpreter(f):
-		return nil, fault.New(path+" isn't a static executable", "build it with CGO_ENABLED=0; make does")
+		return "", fault.New(path+" isn't a static executable", "build it with CGO_ENABLED=0; make does")
 	}
-	return &Executable{path, arch}, nil
+	return arch, nil
 }
 
 // interpreter says whether the program needs a dynamic linker.
@@ -143,19 +167,39 @@ func (c *counter) Write(p []byte) (int, error) { c.size += int64(len(p)); return
 
 func (e *Executable) write(ctx context.Context, to io.Writer) error {
 	w := tar.NewWriter(to)
-	ca := certificates()
-	for _, dir := range []string{"etc/", "etc/ssl/", "etc/ssl/certs/"} {
-		if err := w.WriteHeader(header(dir, tar.TypeDir, 0o755, 0)); err != nil {
+	for _, h := range []*tar.Header{directory("etc/", 0), directory("etc/ssl/", 0), directory("etc/ssl/certs/", 0)} {
+		if err := w.WriteHeader(h); err != nil {
 			return err
 		}
 	}
-	if err := w.WriteHeader(header(caFile, tar.TypeReg, 0o644, int64(len(ca)))); err != nil {
+	ca := certificates()
+	if err := w.WriteHeader(file(caFile, 0o644, int64(len(ca)))); err != nil {
 		return err
 	}
 	if _, err := w.Write(ca); err != nil {
 		return err
 	}
-	f, err := os.Open(e.Path)
+	for _, p := range [][2]string{{Path, e.Path}, {GuestPath, e.Guest}} {
+		if err := program(w, p[0], p[1]); err != nil {
+			return err
+		}
+	}
+	for _, h := range []*tar.Header{
+		directory("run/", 0), directory(RunDir[1:]+"/", UID),
+		directory("var/", 0), directory("var/lib/", 0), directory(StateDir[1:]+"/", UID),
+	} {
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return w.Close()
+}
+
+func program(w *tar.Writer, to, from string) error {
+	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
@@ -164,20 +208,26 @@ func (e *Executable) write(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := w.WriteHeader(header(Path[1:], tar.TypeReg, 0o755, info.Size())); err != nil {
+	if err := w.WriteHeader(file(to[1:], 0o755, info.Size())); err != nil {
 		return err
 	}
-	if _, err := io.Copy(w, f); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return w.Close()
+	_, err = io.Copy(w, f)
+	return err
 }
 
-func header(name string, typ byte, mode, size int64) *tar.Header {
-	return &tar.Header{Typeflag: typ, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+func file(name string, mode, size int64) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+}
+
+// directory is root's, or its owner's alone.
+func directory(name string, owner int) *tar.Header {
+	mode := int64(0o755)
+	if owner != 0 {
+		mode = 0o700
+	}
+	return &tar.Header{
+		Typeflag: tar.TypeDir, Name: name, Mode: mode, Uid: owner, Gid: owner, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+	}
 }
 
 // certificates are those of Mozilla's authorities that have no conditions, at the

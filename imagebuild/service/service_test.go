@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,17 +55,21 @@ func TestImage(t *testing.T) {
 			if again, _ := build(t, other); again != first {
 				t.Errorf("two digests: %s and %s", first, again)
 			}
-			if d := cmp.Diff([]string{"etc/", "etc/ssl/", "etc/ssl/certs/", "etc/ssl/certs/ca-certificates.crt", "quavon"}, files); d != "" {
+			if d := cmp.Diff([]string{
+				"etc/ 0:0 755", "etc/ssl/ 0:0 755", "etc/ssl/certs/ 0:0 755", "etc/ssl/certs/ca-certificates.crt 0:0 644",
+				"quavon 0:0 755", "quavon-guest 0:0 755", "run/ 0:0 755", "run/quavon/ 65532:65532 700",
+				"var/ 0:0 755", "var/lib/ 0:0 755", "var/lib/quavon/ 65532:65532 700",
+			}, files); d != "" {
 				t.Error(d)
 			}
 		})
 	}
 }
 
-// build returns the image's digest and the names in it.
+// build returns the image's digest and what is in it.
 func build(t *testing.T, path string) (digest string, files []string) {
 	t.Helper()
-	e, err := service.Open(path)
+	e, err := service.Open(path, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +106,7 @@ func build(t *testing.T, path string) (digest string, files []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, h.Name)
+		files = append(files, fmt.Sprintf("%s %d:%d %o", h.Name, h.Uid, h.Gid, h.Mode))
 		body, err := io.ReadAll(r)
 		if err != nil {
 			t.Fatal(err)
@@ -125,15 +130,22 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(text, bytes.Repeat([]byte("x"), 100), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := service.Open(text); err == nil {
+	if _, err := service.Open(text, text); err == nil {
 		t.Error("a text is no executable")
 	}
 	_, err := os.Stat("/bin/bash")
 	imagetest.Need(t, err == nil, "/bin/bash")
-	if _, err := service.Open("/bin/bash"); err == nil || !strings.Contains(err.Error(), "isn't a static executable") {
+	if _, err := service.Open("/bin/bash", text); err == nil || !strings.Contains(err.Error(), "isn't a static executable") {
 		t.Errorf("a dynamic program: %v", err)
 	}
-	if _, err := service.Open(program(t, elf.EM_RISCV)); err == nil || !strings.Contains(err.Error(), "for the machine EM_RISCV") {
+	if _, err := service.Open(program(t, elf.EM_RISCV), text); err == nil || !strings.Contains(err.Error(), "for the machine EM_RISCV") {
 		t.Errorf("another machine: %v", err)
+	}
+	amd, arm := program(t, elf.EM_X86_64), program(t, elf.EM_AARCH64)
+	if _, err := service.Open(amd, arm); err == nil || !strings.Contains(err.Error(), "is for arm64") {
+		t.Errorf("two machines: %v", err)
+	}
+	if _, err := service.Open(amd, text); err == nil {
+		t.Error("a text is no agent")
 	}
 }
