@@ -188,7 +188,7 @@ func (g *gate) record() queue.Health {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := queue.Health{
-		Host: g.now.Host, Runtime: g.now.Runtime.Version, Platform: g.now.Runtime.Platform,
+		Host: g.now.Host, Boot: g.now.Boot, Runtime: g.now.Runtime.Version, Platform: g.now.Runtime.Platform,
 		State: g.state, Why: g.why, Smoke: g.smoke, Images: g.images,
 	}
 	if g.draining {

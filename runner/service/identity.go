@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/hostid"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
 )
@@ -29,7 +29,7 @@ type Subject struct {
 
 // Identify says what is here now.
 func (s Subject) Identify(ctx context.Context) (Identity, error) {
-	id := Identity{Host: hostID()}
+	id := Identity{Host: hostid.ID(), Boot: hostid.Boot()}
 	if b := sandbox.AsIdentified(s.Backend); b != nil {
 		r, err := b.Runtime(ctx)
 		if err != nil {
@@ -93,13 +93,4 @@ func kernel() string {
 		return "unknown"
 	}
 	return unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Version[:])
-}
-
-// hostID names the machine without giving away its machine-id, which is meant to
-// stay on it.
-func hostID() string {
-	id, _ := os.ReadFile("/etc/machine-id")
-	name, _ := os.Hostname()
-	sum := sha256.Sum256([]byte("quavon-sandbox host\n" + cmp.Or(strings.TrimSpace(string(id)), name)))
-	return hex.EncodeToString(sum[:8])
 }

@@ -40,6 +40,8 @@ type Options struct {
 	Identify func(context.Context) (Identity, error)
 	// Probe tests the sandboxes; see Starts for one.
 	Probe func(context.Context) (queue.Smoke, error)
+	// Inspect answers challenges, with at most queue.MaxAnswer bytes; nil answers none.
+	Inspect func(context.Context, queue.Challenge) []byte
 
 	// Network says that steps with a network have a way out.
 	Network bool
@@ -59,8 +61,9 @@ type Options struct {
 
 // Identity is a runner's host and what runs there.
 type Identity struct {
-	// Host identifies the machine.
-	Host     string
+	// Host identifies the machine, Boot its running kernel.
+	Host, Boot string
+
 	Runtime  sandbox.Runtime
 	Evidence queue.Evidence
 }
@@ -125,6 +128,9 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	defer handBack(errStopped)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.watch(life) })
+	if s.Inspect != nil {
+		loops.Go(func() { s.worker.Answers(life, s.Inspect) })
+	}
 	s.claimLoop(ctx, work)
 	s.drain(handBack)
 	end(errStopped)
