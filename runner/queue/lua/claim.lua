@@ -60,7 +60,6 @@ local function lapsed(class)
       call('ZADD', leases, int(now + lease), id) -- time to give the verdict
     else
       take(id, j)
-      redis.pcall('XCLAIM', streamkey(j), 'runners', runner, 0, j.entry, 'JUSTID')
       deliver(id, j, rawof(j))
     end
   end
@@ -102,7 +101,7 @@ local function fresh(prio)
     turn = turn + 1
     call('ZADD', ready, int(turn), tenant) -- before reading, which a full memory doesn't refuse
     local count = alone and n - #claimed or 1
-    local got = redis.pcall('XREADGROUP', 'GROUP', 'runners', runner, 'COUNT', count, 'STREAMS', stream, '>')
+    local got = redis.pcall('XREADGROUP', 'GROUP', 'runners', runner, 'COUNT', count, 'NOACK', 'STREAMS', stream, '>')
     if got and got.err and string.sub(got.err, 1, 7) ~= 'NOGROUP' then return got end
     if got and not got.err then
       for _, e in ipairs(got[1][2]) do deal(stream, e[1], e[2][2] or '', e[2][4] or '') end

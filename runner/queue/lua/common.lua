@@ -44,14 +44,15 @@ local function load(id, field)
   return j
 end
 
--- drop ends an entry's place in its stream, and an empty stream with its group.
+-- drop ends an entry's place in its stream, and an empty stream with its group. There
+-- is nothing to acknowledge: groups hand out without a list of what is pending, since
+-- the set of leases is that list, for all streams at once.
 local function drop(stream, entry)
-  redis.pcall('XACK', stream, 'runners', entry)
   call('XDEL', stream, entry)
   if call('XLEN', stream) == 0 then call('DEL', stream) end
 end
 
--- finish stores what became of a job and only then acknowledges it.
+-- finish stores what became of a job and only then removes its entry.
 local function finish(id, j, result, reason, retention)
   local key, leased = jobkey(id), j.state == 'leased'
   j.state = 'ended'
