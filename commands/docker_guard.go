@@ -27,6 +27,8 @@ type guardOptions struct {
 	Images           string
 	Runtimes         []string
 	Group            string
+	// Check asks a guard instead of being one.
+	Check bool
 }
 
 const guardLong = `Stand between a runner and the socket of a Docker engine.
@@ -39,7 +41,8 @@ else is refused and logged, and answers show quavon's own objects only. It forwa
 nothing as it came: every request is checked and written anew.
 
 Give the runner the second socket and never the first. The lock is read at the
-start: restart the guard when it changes.`
+start: restart the guard when it changes. --check asks the guard at --listen whether the
+engine answers behind it, as health checks of containers do.`
 
 const guardExample = `  quavon docker-guard --listen /run/quavon/docker.sock --group 12345
   DOCKER_HOST=unix:///run/quavon/docker.sock quavon run --backend docker-runsc --image scanners -- true`
@@ -56,11 +59,15 @@ func newDockerGuard(p *program) *cobra.Command {
 			if err := o.check(); err != nil {
 				return &usageError{cmd, err}
 			}
+			if o.Check {
+				return checkGuard(cmd.Context(), o.Listen)
+			}
 			return runGuard(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Listen, "listen", "", "socket to make for the runner")
+	f.BoolVar(&o.Check, "check", false, "ask the running guard whether it works, and end: exit code 0 or 1")
 	f.StringVar(&o.Upstream, "upstream", "", "the engine's socket (default: as DOCKER_HOST and the Docker context say)")
 	f.StringVar(&o.Images, "images", "", "image lock (default: "+lock.EnvFile+", else "+lock.DefaultName+")")
 	f.StringArrayVar(&o.Runtimes, "runtime", []string{"runsc"}, "runtime that containers may have (repeatable)")

@@ -21,6 +21,8 @@ import (
 type runnerOptions struct {
 	*program
 	settings *settings
+	// Check asks for a runner's health instead of being one.
+	Check bool
 }
 
 const runnerLong = `Take jobs from the queue in Valkey, run each in a throwaway sandbox of its own, and
@@ -30,7 +32,8 @@ Settings come from flags, then the environment, then a file; --print-config show
 them and where each comes from. Secrets have no flags: name their files.
 
 The first SIGTERM lets jobs end and hands back those that take too long, the second
-hands back at once, the third kills. One runner per host holds the host's lock.`
+hands back at once, the third kills. One runner per host holds the host's lock. --check
+looks up what the running one says of itself, as health checks of containers do.`
 
 const runnerExample = `  quavon runner --valkey-url-file /run/secrets/valkey_sandbox_url --signing-key-file /run/secrets/sandbox_signing_key
   quavon runner --concurrency 4 --print-config`
@@ -47,10 +50,14 @@ func newRunner(p *program, run func(context.Context, *runnerOptions) error) *cob
 					return err
 				}
 			}
+			if o.Check {
+				run = checkRunner
+			}
 			return o.settings.serve(p, cmd, func() error { return run(cmd.Context(), o) })
 		},
 	}
 	o.settings.registerService(cmd.Flags())
+	cmd.Flags().BoolVar(&o.Check, "check", false, "look up the running runner's health, and end: exit code 0 or 1")
 	return cmd
 }
 
@@ -65,6 +72,7 @@ const (
 	envMaxDisk     = "QUAVON_SANDBOX_MAX_DISK"
 	envMaxTime     = "QUAVON_SANDBOX_MAX_TIME"
 	envRegistries  = "QUAVON_SANDBOX_REGISTRIES"
+	envEgressProxy = "QUAVON_SANDBOX_EGRESS_PROXY"
 )
 
 func runnerSettings() []*setting {
@@ -83,6 +91,7 @@ func runnerSettings() []*setting {
 		{name: envRunsc, flag: "runsc", help: "path of gVisor's runsc; beside quavon or in PATH by default"},
 		{name: envGuest, flag: "guest", help: "path of quavon-guest; beside quavon by default"},
 		{name: envRegistries, flag: "registries", help: "hosts that steps with a network may reach, with commas between; none without"},
+		{name: envEgressProxy, flag: "egress-proxy", help: "HOST:PORT of quavon egress, which lets those steps out by its own list of hosts"},
 	}
 }
 
