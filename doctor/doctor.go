@@ -82,6 +82,8 @@ type Finding struct {
 	Fix string
 	// Err is the cause of an Error.
 	Err error
+	// Parts are what was found of each subject, when there are several.
+	Parts []Part
 }
 
 // Passed is a check that holds.

@@ -43,10 +43,32 @@ type entry struct {
 	Ignored  bool     `json:"ignored"`
 	Message  string   `json:"message"`
 	Details  []string `json:"details,omitempty"`
+	Parts    []part   `json:"parts,omitempty"`
 	Fix      string   `json:"fix,omitempty"`
 	Docs     string   `json:"docs"`
 	Needs    []string `json:"needs,omitempty"`
 	Took     float64  `json:"took_s"`
+}
+
+// part is what a check found of one of several subjects.
+type part struct {
+	Subject string   `json:"subject"`
+	State   string   `json:"state"`
+	Message string   `json:"message"`
+	Details []string `json:"details,omitempty"`
+	Fix     string   `json:"fix,omitempty"`
+}
+
+func partsOf(f doctor.Finding) []part {
+	var out []part
+	for _, p := range f.Parts {
+		x := part{Subject: p.Subject, State: string(p.State), Message: p.Message, Details: p.Details}
+		if broken(p.State) {
+			x.Fix = p.Fix
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 func writeJSON(w io.Writer, r *doctor.Report, o Options) error {
@@ -67,6 +89,7 @@ func documentOf(r *doctor.Report, o Options) document {
 		e := entry{
 			Code: x.Code, Name: x.Name, Title: x.Title, Group: x.Group, Severity: string(x.Severity), State: string(x.State),
 			Ignored: x.Ignored, Message: x.Message, Details: x.Details, Docs: x.Anchor(), Needs: x.Needs, Took: x.Took.Seconds(),
+			Parts: partsOf(x.Finding),
 		}
 		if broken(x.State) {
 			e.Fix = x.Fix
@@ -136,7 +159,7 @@ func writeJUnit(w io.Writer, r *doctor.Report) error {
 // that passed, and failures of a strict one. An ignored result is a skipped one.
 func (s *junitSuite) add(x doctor.Result, strict bool) {
 	c := junitCase{Class: "quavon.doctor." + x.Code, Name: x.Code + " " + x.Title, Time: fmt.Sprintf("%.3f", x.Took.Seconds())}
-	text := strings.Join(x.Details, "\n")
+	text := strings.Join(lines(x.Finding), "\n")
 	if broken(x.State) {
 		text = strings.TrimLeft(text+"\nfix: "+x.Fix, "\n")
 	}

@@ -84,6 +84,18 @@ func verdict(r *doctor.Report) string {
 	return ""
 }
 
+// lines are a finding's details and those of its parts.
+func lines(f doctor.Finding) []string {
+	out := append([]string(nil), f.Details...)
+	for _, p := range f.Parts {
+		out = append(out, fmt.Sprintf("%s: %s: %s", p.Subject, p.State, p.Message))
+		for _, d := range p.Details {
+			out = append(out, p.Subject+": "+d)
+		}
+	}
+	return out
+}
+
 // oneLine makes text from outside harmless: one line, nothing that moves a cursor.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")

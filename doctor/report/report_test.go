@@ -36,6 +36,11 @@ func sample() *doctor.Report {
 				Check:   check("QD943", "secrets", "State"),
 				Finding: doctor.Failed("secrets can be read by others: s3cr3t-value of /root/keys", "run `chmod 600 /root/keys`", "\x1b[2J<script>\n/root/keys", "a & b"),
 			},
+			{Check: check("QD952", "runtime", "Sandbox"), Finding: doctor.Together("runner", []doctor.Part{
+				{Subject: "r1", Finding: doctor.Passed("a job said hello", "in 300 ms")},
+				{Subject: "runner-2", Finding: doctor.Failed("no job can be started", "run `make`", "<b>EOF</b>\x1b[2J")},
+				{Subject: "r3", Finding: doctor.Warned("it is old", "upgrade /root/r3")},
+			})},
 			{Check: check("QD957", "escape", "Sandbox"), Finding: doctor.Finding{State: doctor.Error, Message: "no probes", Fix: "none", Err: errors.New("x")}},
 		},
 	}
@@ -183,7 +188,7 @@ func TestJUnitParses(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"pass", "pass", "skip", "skip", "fail", "error"}; !slices.Equal(states, want) {
+	if want := []string{"pass", "pass", "skip", "skip", "fail", "fail", "error"}; !slices.Equal(states, want) {
 		t.Errorf("%v, want %v", states, want)
 	}
 }

@@ -52,12 +52,33 @@ func (p *page) result(x doctor.Result) {
 	} else {
 		p.WriteString(head + "  " + strings.TrimPrefix(p.wrap(indent, message(x)), indent))
 	}
-	for _, d := range x.Details {
-		p.WriteString(p.wrap(indent+"- ", oneLine(d)))
-	}
+	p.details(indent, x.Details)
+	p.parts(indent, x)
 	if broken(x.State) {
 		p.WriteString(p.wrap(indent+"fix: ", oneLine(x.Fix)))
 		p.WriteString(p.wrap(indent, "see `quavon doctor --explain "+x.Code+"`"))
+	}
+}
+
+func (p *page) details(indent string, details []string) {
+	for _, d := range details {
+		p.WriteString(p.wrap(indent+"- ", oneLine(d)))
+	}
+}
+
+// parts shows each subject below the other: what is wrong with it, and its own fix
+// where that isn't the whole's.
+func (p *page) parts(indent string, x doctor.Result) {
+	subjects := 0
+	for _, part := range x.Parts {
+		subjects = max(subjects, len(oneLine(part.Subject)))
+	}
+	for _, part := range x.Parts {
+		p.WriteString(p.wrap(indent, fmt.Sprintf("%-*s  %-5s  %s", subjects, oneLine(part.Subject), part.State, oneLine(part.Message))))
+		p.details(indent+"  ", part.Details)
+		if broken(part.State) && part.Fix != "" && part.Fix != x.Fix {
+			p.WriteString(p.wrap(indent+"  fix: ", oneLine(part.Fix)))
+		}
 	}
 }
 
