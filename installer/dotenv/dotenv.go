@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
@@ -65,30 +66,27 @@ func read(text string) (map[string]string, error) {
 		return values, nil
 	}
 	// The parser's own words quote values.
-	line := failingLine(text)
+	line := failingLine(text, err)
 	return nil, fault.New(fmt.Sprintf("line %d: compose can't read it", line),
 		"correct the line: names are letters, digits and _, values with spaces, quotes or $ stand in 'single quotes'")
 }
 
-// failingLine is the end of the shortest run of lines that can't be read whatever
-// follows: the line at which parsing stops, the first of an open quote for that.
-func failingLine(text string) int {
-	lines := strings.SplitAfter(text, "\n")
-	for n := range lines {
-		if _, err := dotenv.UnmarshalWithLookup(strings.Join(lines[:n+1], ""), nil); err == nil {
-			continue
-		}
-		// An open quote may close later.
-		closes := false
-		for m := n + 1; m < len(lines) && m <= n+1000 && !closes; m++ {
-			_, err := dotenv.UnmarshalWithLookup(strings.Join(lines[:m+1], ""), nil)
-			closes = err == nil
-		}
-		if !closes {
-			return n + 1
+var namesLine = regexp.MustCompile(`^line (\d+): (unexpected character|key cannot)`)
+
+// failingLine is the line of what the parser refused. For names it tells; an open
+// quote it notices at the end of the file, and of a bad ${ it only shows the value.
+func failingLine(text string, err error) int {
+	if m := namesLine.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1]) // digits
+		return n
+	}
+	for _, s := range scan(text) {
+		raw := text[s.begin:s.end]
+		if _, err := dotenv.UnmarshalWithLookup("A="+raw, nil); err != nil {
+			return 1 + strings.Count(text[:s.start], "\n")
 		}
 	}
-	return len(lines)
+	return 1 + strings.Count(text, "\n")
 }
 
 // Bytes is the file's content.
