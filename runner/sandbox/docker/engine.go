@@ -180,24 +180,15 @@ func runtimeNames(info system.Info) []string {
 	return names
 }
 
-// weakening are gVisor's flags that open the sandbox, or switch limits off.
-var weakening = []string{
-	"--network=host", "--host-uds=all", "--host-uds=open", "--host-uds=create", "--host-fifo=open",
-	"--net-raw", "--net-raw=true",
-	"--ignore-cgroups", "--ignore-cgroups=true", "--allow-flag-override", "--allow-flag-override=true", "--platform=ptrace",
-	"--character-device-policy=passthrough", "--allow-suid", "--allow-suid=true",
-	"--TESTONLY-unsafe-nonroot", "--TESTONLY-unsafe-nonroot=true",
-}
-
-// weakened refuses a runtime that was registered with such a flag.
+// weakened refuses a runtime that was registered with flags that open the sandbox, or
+// switch limits off.
 func weakened(runtime string, args []string) error {
-	for _, a := range args {
-		if f := "--" + strings.TrimLeft(a, "-"); slices.Contains(weakening, f) {
-			return fault.New(fmt.Sprintf("the runtime %q is registered with %s, which weakens it", runtime, a),
-				"register it without that flag, under this name or another")
-		}
+	weak, _ := JudgeArgs(args)
+	if len(weak) == 0 {
+		return nil
 	}
-	return nil
+	return fault.New(fmt.Sprintf("the runtime %q is registered with %s, which weakens it", runtime, strings.Join(weak, ", ")),
+		"register it without that flag, under this name or another")
 }
 
 // platform is gVisor's, as registered.

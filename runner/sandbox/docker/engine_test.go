@@ -102,6 +102,9 @@ func TestCheckEngines(t *testing.T) {
 		"no memory limits":     {engine: fakeEngine{newest: "1.45", info: fields{"MemoryLimit": false}}, refused: "can't limit"},
 		"host network":         {engine: fakeEngine{newest: "1.45", info: runsc("--network=host")}, refused: "--network=host"},
 		"one dash":             {engine: fakeEngine{newest: "1.45", info: runsc("-ignore-cgroups")}, refused: "ignore-cgroups"},
+		"profiling":            {engine: fakeEngine{newest: "1.45", info: runsc("--profile")}, refused: "--profile"},
+		"a value apart":        {engine: fakeEngine{newest: "1.45", info: runsc("--network", "host")}, refused: "--network host"},
+		"another truth":        {engine: fakeEngine{newest: "1.45", info: runsc("--net-raw=1")}, refused: "--net-raw=1"},
 		"a flag's override":    {engine: fakeEngine{newest: "1.45", info: runsc("--allow-flag-override")}, refused: "allow-flag-override"},
 	} {
 		t.Run(name, func(t *testing.T) {
