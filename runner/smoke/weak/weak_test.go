@@ -1,0 +1,256 @@
+package weak_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
+	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/runner/smoke/weak"
+	"github.com/quavon/quavon/runner/state/statetest"
+)
+
+// symptoms say for each arm what a job sees by which the weakness shows.
+var symptoms = []struct {
+	arm    string
+	script string
+	want   string
+}{
+	{"cap-agent", `grep CapEff /proc/self/status`, `0*[0-9a-f]*2[0-9a-f]{5}\n`},
+	{"cap-net-raw", `grep CapEff /proc/self/status`, `[2367abef][0-9a-f]{3}\n`},
+	{"caps", `grep CapEff /proc/self/status`, bounding()},
+	{"root", `id -u; cat /proc/1/status | grep Uid`, `^0\nUid:\s+0\s+0`},
+	{"agent-exposed", `ls -l /proc/1/fd; cat /proc/1/environ`, `PATH=`},
+	{"agent-secret", `cat /proc/1/environ`, `SIGNING_KEY=hidden`},
+	{"suid", `/mnt/setuid/dash -p -c 'id -u'`, `^0\n`},
+	{"host-root-ro", `cat /mnt/host/proc/version /mnt/host/etc/hostname; ls /mnt/host/var/lib/dpkg`, `status`},
+	{"host-root-rw", `f=$(mktemp -p /mnt/host/tmp) && rm $f && echo written`, `written`},
+	{"device", `python3 -c 'import os; print(os.open("/dev/loop-control", os.O_RDWR))'`, `^\d+\n`},
+	{"uds", connect("/mnt/sockets/s"), `greeting`},
+	{"docker-socket", connect("/run/docker.sock"), `greeting`},
+	{"leaked-fd", `cat /proc/self/fd/9`, `(?m)^root:.*/root:/bin`},
+	{"shared-dir", `cat /mnt/shared/given; echo back >/mnt/shared/back && echo written`, `given\nwritten`},
+	{"host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", PORT), 2); print("connected")'`, `connected`},
+	{"nic", `python3 -c 'import socket; socket.create_connection(("10.99.0.1", 80), 2); print("connected")'`, `connected`},
+	{"no-memory-limit", `python3 -c 'a = bytearray(300 << 20); print(len(a))'`, `^314572800\n`},
+	{"no-pids-limit", `python3 -c '
+import os, time
+for i in range(60):
+    if os.fork() == 0:
+        time.sleep(1.5); os._exit(0)
+print("all there")'`, `all there`},
+	{"no-disk-limit", `head -c 70000000 /dev/zero > /tmp/f && stat -c %s /tmp/f`, `^70000000\n`},
+	{"no-cpu-limit", `python3 -c '
+import time, os
+os.fork()
+end = time.monotonic() + 2
+while time.monotonic() < end: pass
+print("share", "whole" if time.process_time() > 0.4 else time.process_time())'`, `whole`},
+	{"no-wall-clock", `sleep 4; echo still here`, `still here`},
+	{"no-output-limit", `head -c 3000000 /dev/zero | tr '\0' x | wc -c; head -c 3000000 /dev/zero | tr '\0' x; echo end`, `end\n$`},
+	{"env-secret", `env`, `SIGNING_KEY=hidden`},
+	{"open-door", `python3 -c '
+import socket
+s = socket.create_connection(("127.0.0.1", 3128), 2)
+s.send(b"CONNECT 127.0.0.1:PORT HTTP/1.1\r\n\r\n")
+print(s.recv(100))'`, `200 OK`},
+	{"runc", `uname -r; grep Seccomp: /proc/self/status`, `^` + regexp.QuoteMeta(release()) + `\nSeccomp:\s+2`},
+	{"runc-no-seccomp", `uname -r; grep Seccomp: /proc/self/status`, regexp.QuoteMeta(release()) + `\nSeccomp:\s+0`},
+	{"runc-caps", `grep CapEff /proc/self/status; uname -r`, bounding() + regexp.QuoteMeta(release())},
+	{"runc-root", `id -u; grep CapEff /proc/self/status; uname -r`, `^0\n` + bounding() + regexp.QuoteMeta(release())},
+	{"runc-suid", `uname -r; /mnt/setuid/dash -p -c 'id -u'`, regexp.QuoteMeta(release()) + `\n0\n`},
+	{"runc-unmasked", `uname -r; cat /proc/interrupts | grep -c .`, regexp.QuoteMeta(release()) + `\n[1-9]\d+\n`},
+	{"runc-devices", `ls -l /dev/kmsg /dev/loop0`, `7,\s*0 .*/dev/loop0`},
+	{"runc-kernel", `: >>/sys/fs/cgroup/memory/release_agent && echo opened`, `opened`},
+	{"runc-host-pid", `ls -d /proc/HOSTPID && cat /proc/HOSTPID/comm`, `weak.test`},
+	{"runc-host-ipc", `readlink /proc/self/ns/ipc`, `\[4026531839\]`},
+	{"runc-host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", PORT), 2); print("connected")'; uname -r`, `connected\n` + regexp.QuoteMeta(release())},
+	{"runc-leaked-fd", `cat /proc/self/fd/3/etc/dpkg/origins/default`, `Vendor`},
+	{"runc-socket", connect("/mnt/sockets/s") + "; uname -r", `greeting.*\n` + regexp.QuoteMeta(release())},
+}
+
+func connect(path string) string {
+	return `python3 -c '
+import socket
+s = socket.socket(socket.AF_UNIX); s.connect("` + path + `"); print(s.recv(20))'`
+}
+
+func release() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		panic(err)
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// The weakness of each arm is there, and it is not in the sandbox as it should be.
+func TestSymptoms(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
+	}
+	lab := newLab(t)
+	seen := map[string]bool{}
+	slots := make(chan struct{}, 3)
+	for _, s := range symptoms {
+		seen[s.arm] = true
+		t.Run(s.arm, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			a, err := weak.Find(s.arm)
+			if err != nil {
+				t.Fatal(err)
+			}
+			script := lab.fill(s.script)
+			if out := lab.run(t, &a, script); !regexp.MustCompile(s.want).MatchString(out) {
+				t.Errorf("weakened, the job says %q, want %s", out, s.want)
+			}
+			if out := lab.run(t, nil, script); regexp.MustCompile(s.want).MatchString(out) {
+				t.Errorf("as it should be, the job says %q", out)
+			}
+		})
+	}
+	for _, a := range weak.Arms {
+		if !seen[a.Name] {
+			t.Errorf("nothing shows that %s is weak", a.Name)
+		}
+	}
+}
+
+// Neither in production nor without what it needs is a weakened sandbox made.
+func TestRefused(t *testing.T) {
+	d := statetest.Dir(t)
+	a, err := weak.Find("host-root-rw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []string{"QUAVON_ENV=production", "QUAVON_EDITION=enterprise"} {
+		name, value, _ := strings.Cut(env, "=")
+		t.Run(env, func(t *testing.T) {
+			t.Setenv(name, value)
+			if _, err := a.Runner(weak.Lab{Runsc: "/bin/true", State: d}, &runner.Runner{}); err == nil {
+				t.Error("a weakened sandbox could be made")
+			}
+		})
+	}
+	r, err := a.Runner(weak.Lab{Runsc: "/bin/true", State: d}, &runner.Runner{})
+	if err != nil || r.Backend.Name() == runsc.Name {
+		t.Errorf("%v; a weakened backend has the name of the real one", err)
+	}
+	for _, a := range weak.Arms {
+		if _, err := a.Runner(weak.Lab{State: d}, &runner.Runner{}); a.Needs != nil && err == nil {
+			t.Errorf("%s was made without %v", a.Name, a.Needs)
+		}
+	}
+}
+
+// lab is a host for weakened sandboxes.
+type lab struct {
+	weak.Lab
+	guest string
+	port  string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	d := statetest.Dir(t)
+	l := &lab{guest: sandboxtest.Guest(t), Lab: weak.Lab{
+		Runsc: sandboxtest.Runsc(t), Runc: runcBinary(t), State: d, Dir: t.TempDir(), Secret: "hidden",
+		Shim: shim(t), Setuid: setuidShell(t), Device: device(t), Socket: filepath.Join(t.TempDir(), "s"), Netns: netns(t),
+	}}
+	if err := os.Chmod(l.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(l.Dir, "given"), []byte("given\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, "unix", l.Socket)
+	if err := os.Chmod(l.Socket, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, l.port, _ = net.SplitHostPort(serve(t, "tcp", "127.0.0.1:0").String())
+	return l
+}
+
+// serve greets whoever comes.
+func serve(t *testing.T, network, address string) net.Addr {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "greeting\n")
+			c.Close()
+		}
+	}()
+	return l.Addr()
+}
+
+func (l *lab) fill(script string) string {
+	return strings.NewReplacer("PORT", l.port, "HOSTPID", itoa(os.Getpid())).Replace(script)
+}
+
+// run runs a script as a job, in the arm or, without one, as it should be.
+func (l *lab) run(t *testing.T, a *weak.Arm, script string) string {
+	t.Helper()
+	cpus := 1.0
+	if strings.Contains(script, "process_time") {
+		cpus = 0.2
+	}
+	like := &runner.Runner{
+		Backend: runsc.New(l.Runsc, l.State), Guest: l.guest, Store: l.State.Path("toolchain"), Spool: l.State.Path(),
+		Grace: 300 * time.Millisecond,
+	}
+	s := job.Spec{
+		ID: "weak-" + strings.ToLower(rand.Text()), Root: job.Root{Kind: job.RootHost},
+		Steps:  []job.Step{{Argv: []string{"sh", "-c", script}}},
+		Limits: job.Limits{Memory: 256 << 20, CPUs: cpus, Pids: 40, Disk: 64 << 20, Output: 2 << 20, Wall: 3 * time.Second},
+	}
+	run := like.Run
+	if a != nil {
+		r, err := a.Runner(l.Lab, like)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		run = r.Run
+	}
+	var out, errOut bytes.Buffer
+	res, err := run(t.Context(), s, runner.Streams{Stdout: &out, Stderr: &errOut})
+	if err != nil {
+		t.Errorf("the job did not run: %v", err)
+	}
+	t.Logf("exit %d %s %v; %.300s", res.Exit, res.Reason, res.LimitsHit, errOut.String())
+	return out.String()
+}
+
+// bounding are all capabilities that this host may give, as the kernel prints them
+// of a process that has them.
+func bounding() string {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		panic(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "CapBnd:\t")
+	set, _, _ := strings.Cut(rest, "\n")
+	return `CapEff:\t` + set + `\n`
+}
