@@ -2,15 +2,14 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
@@ -23,15 +22,13 @@ const (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// daemonConfig reads the file dockerd uses; the path is "" when there is none.
-func (c Config) daemonConfig(ctx context.Context) (path string, f *daemonFile, err error) {
-	path = daemonPath
-	if args, _ := c.dockerdArgs(ctx); flagOf(args, "config-file") != "" {
-		path = flagOf(args, "config-file")
-	}
+// daemonConfig reads the file that d uses; the path is "" when there is none.
+func (c Config) daemonConfig(d daemon) (path string, f *daemonFile, err error) {
+	named := flagOf(d.args, "config-file")
+	path = d.root + cmp.Or(named, daemonPath)
 	data, err := c.Host.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && path == daemonPath {
-		path = snapDaemonPath
+	if errors.Is(err, fs.ErrNotExist) && named == "" {
+		path = d.root + snapDaemonPath
 		data, err = c.Host.ReadFile(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +48,11 @@ func (c Config) daemonConfig(ctx context.Context) (path string, f *daemonFile, e
 type unreadable struct{ error }
 
 func (c Config) daemonJSON(ctx context.Context) doctor.Finding {
-	path, f, err := c.daemonConfig(ctx)
+	d, err := c.dockerd(ctx)
+	if err != nil {
+		return undecided(err)
+	}
+	path, f, err := c.daemonConfig(d)
 	switch bad := (*unreadable)(nil); {
 	case errors.As(err, &bad):
 		return doctor.Failed(path+": "+bad.Error(), "correct that place: dockerd doesn't start with it")
@@ -60,12 +61,28 @@ func (c Config) daemonJSON(ctx context.Context) doctor.Finding {
 	case path == "":
 		return doctor.Skipped("there is no daemon.json: dockerd uses its defaults")
 	}
-	args, _ := c.dockerdArgs(ctx)
-	if wrong := f.refused(args); len(wrong) > 0 {
+	if wrong := f.refused(d.args); len(wrong) > 0 {
 		return doctor.Failed(path+": dockerd does not start with it",
 			"correct what is listed; `dockerd --validate` may say it is OK, and is wrong", wrong...)
 	}
+	return c.validate(ctx, d, path)
+}
+
+// undecided is the finding when the dockerd that is meant isn't known.
+func undecided(err error) doctor.Finding {
+	if errors.Is(err, errNotDockerd) {
+		return doctor.Skipped(err.Error())
+	}
+	return doctor.Unknown(err)
+}
+
+// validate asks a dockerd whether it knows the file's keys: the one in PATH, else the
+// one that runs.
+func (c Config) validate(ctx context.Context, d daemon, path string) doctor.Finding {
 	out, err := c.Host.Run(ctx, "dockerd", "--validate", "--config-file", path)
+	if errors.Is(err, fs.ErrNotExist) && d.pid != 0 {
+		out, err = c.Host.Run(ctx, fmt.Sprintf("/proc/%d/exe", d.pid), "--validate", "--config-file", path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return doctor.Warned(path+" is well formed, but no dockerd is here to know its keys", "install Docker Engine, or remove the file")
@@ -151,11 +168,14 @@ var flagNames = map[string][]string{
 }
 
 func (c Config) daemonFlags(ctx context.Context) doctor.Finding {
-	args, from := c.dockerdArgs(ctx)
-	if from == "" {
+	d, err := c.dockerd(ctx)
+	if err != nil {
+		return undecided(err)
+	}
+	if d.from == "" {
 		return doctor.Skipped("dockerd does not run, and no unit of it is known")
 	}
-	path, f, err := c.daemonConfig(ctx)
+	path, f, err := c.daemonConfig(d)
 	if err != nil {
 		return doctor.Unknown(err)
 	}
@@ -170,69 +190,13 @@ func (c Config) daemonFlags(ctx context.Context) doctor.Finding {
 		}
 		for _, name := range names {
 			// dockerd itself lets runtimes be given in both places.
-			if key != "runtimes" && hasFlag(args, name) {
-				twice = append(twice, fmt.Sprintf("%s is in %s, and a flag of %s", key, path, from))
+			if key != "runtimes" && hasFlag(d.args, name) {
+				twice = append(twice, fmt.Sprintf("%s is in %s, and a flag of %s", key, path, d.from))
 			}
 		}
 	}
 	if len(twice) > 0 {
 		return doctor.Failed("dockerd will not start again: it refuses a setting that is given twice", "", twice...)
 	}
-	return doctor.Passed("nothing in " + path + " is also a flag of " + from)
-}
-
-// dockerdArgs are the arguments of the dockerd that runs, else those of its unit;
-// from says which, "" for neither.
-func (c Config) dockerdArgs(ctx context.Context) (args []string, from string) {
-	names, _ := c.Host.ReadDir("/proc")
-	for _, pid := range names {
-		if _, err := strconv.Atoi(pid); err != nil {
-			continue
-		}
-		data, err := c.Host.ReadFile("/proc/" + pid + "/cmdline")
-		argv := strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
-		if err == nil && filepath.Base(argv[0]) == "dockerd" {
-			return argv[1:], "dockerd, process " + pid
-		}
-	}
-	unit, err := c.Host.Run(ctx, "systemctl", "cat", "docker.service")
-	if err != nil {
-		return nil, ""
-	}
-	for line := range strings.Lines(unit) {
-		// The last ExecStart counts; an empty one before it is a reset.
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart="); ok && value != "" {
-			args, from = strings.Fields(value)[1:], "docker.service"
-		}
-	}
-	return args, from
-}
-
-func hasFlag(args []string, name string) bool { return len(flagsOf(args, name)) > 0 }
-
-func flagOf(args []string, name string) string {
-	if all := flagsOf(args, name); len(all) > 0 {
-		return all[len(all)-1]
-	}
-	return ""
-}
-
-// flagsOf are the values of a flag as pflag reads them, "" for a bare one at the end.
-func flagsOf(args []string, name string) []string {
-	flag := "--" + name
-	if len(name) == 1 {
-		flag = "-" + name
-	}
-	var out []string
-	for i, a := range args {
-		value, ok := strings.CutPrefix(a, flag)
-		switch {
-		case !ok:
-		case value == "" && i+1 < len(args):
-			out = append(out, args[i+1])
-		case value == "" || value[0] == '=' || len(name) == 1:
-			out = append(out, strings.TrimPrefix(value, "="))
-		}
-	}
-	return out
+	return doctor.Passed("nothing in " + path + " is also a flag of " + d.from)
 }

@@ -31,6 +31,8 @@ import (
 //	!env             KEY=value
 //	!interpreter     of runsc
 //	!gone            names of files to leave out, one a line
+//	!links           link target
+//	!peer            number of the process behind the engine's socket
 //	!run/COMMAND     stdout; "! message" for a failure
 //	!get/PATH        status, then the body
 type fake struct {
@@ -106,6 +108,21 @@ func (h *fake) Resolve(p string) (string, error) {
 		return f[0], nil
 	}
 	return p, nil
+}
+
+func (h *fake) Link(p string) (string, error) {
+	if f := h.line("!links", p); f != nil {
+		return f[0], nil
+	}
+	return "", &fs.PathError{Op: "readlink", Path: p, Err: fs.ErrNotExist}
+}
+
+func (h *fake) Peer(context.Context, string) (int, error) {
+	pid, err := strconv.Atoi(strings.TrimSpace(h.files["!peer"]))
+	if err != nil {
+		return 0, errno(strings.TrimSpace(h.files["!peer"]))
+	}
+	return pid, nil
 }
 
 func (h *fake) ReadDir(p string) ([]string, error) {

@@ -15,9 +15,10 @@ import (
 type Host interface {
 	// ReadFile reads a file of at most maxFile bytes.
 	ReadFile(path string) ([]byte, error)
-	// Stat follows links, Resolve names what it would find.
+	// Stat follows links, Resolve names what it would find; Link reads one link.
 	Stat(path string) (Info, error)
 	Resolve(path string) (string, error)
+	Link(path string) (string, error)
 	ReadDir(path string) ([]string, error)
 	// FileSystem tells of the mounted file system that path is on.
 	FileSystem(path string) (FileSystem, error)
@@ -33,6 +34,9 @@ type Host interface {
 	// Run runs a program of the host's with the C locale and returns its stdout; the
 	// error has the end of its stderr. A program that isn't there is fs.ErrNotExist.
 	Run(ctx context.Context, argv ...string) (string, error)
+	// Peer is the process that listens at a Unix socket, 0 for one that this
+	// process's namespace has no number for.
+	Peer(ctx context.Context, socket string) (pid int, err error)
 	// Get asks an HTTP server at a Unix socket; body is bounded.
 	Get(ctx context.Context, socket, path string) (Answer, error)
 }

@@ -66,6 +66,9 @@ func (Real) Stat(path string) (Info, error) {
 // Resolve implements Host.
 func (Real) Resolve(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
+// Link implements Host.
+func (Real) Link(path string) (string, error) { return os.Readlink(path) }
+
 // ReadDir implements Host.
 func (Real) ReadDir(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
@@ -190,6 +193,32 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "; ")
+}
+
+// Peer implements Host. The kernel keeps who called listen.
+func (Real) Peer(ctx context.Context, socket string) (int, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, fmt.Errorf("%s is no Unix socket", socket)
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return 0, err
+	}
+	if credErr != nil {
+		return 0, credErr
+	}
+	return int(cred.Pid), nil
 }
 
 // Get implements Host.

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,20 @@ func TestRealParts(t *testing.T) {
 	_, err := h.Run(t.Context(), "sh", "-c", "echo why >&2; exit 3")
 	if err == nil || !strings.Contains(err.Error(), "why") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("a failed program: %v", err)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := h.Peer(t.Context(), socket); err != nil || pid != os.Getpid() {
+		t.Errorf("who listens: %d, %v", pid, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Peer(t.Context(), socket); err == nil {
+		t.Error("nobody listens, and somebody was found")
 	}
 	big := filepath.Join(t.TempDir(), "big")
 	if err := os.WriteFile(big, make([]byte, maxFile+1), 0o600); err != nil {

@@ -5,29 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
-)
-
-// harmless are gVisor's flags that change nothing of what isolates, whatever their
-// value; valued are those for which only these values are safe.
-var (
-	harmless = []string{
-		"debug", "debug-log", "debug-log-format", "debug-command", "log", "log-format", "log-packets", "panic-log",
-		"strace", "strace-syscalls", "strace-log-size", "strace-event", "systemd-cgroup", "oci-seccomp", "watchdog-action",
-		"dcache", "overlay2", "rootfs-overlay", "root", "num-network-channels",
-		"gso", "software-gso", "tx-checksum-offload", "rx-checksum-offload",
-	}
-	valued = map[string][]string{
-		"platform": {"systrap", "kvm"}, "network": {"sandbox", "none"}, "host-uds": {"none"}, "host-fifo": {"none"},
-		"net-raw": {"false"}, "ignore-cgroups": {"false"}, "allow-flag-override": {"false"}, "allow-suid": {"false"},
-		"profile": {"false"}, "character-device-policy": {"emulated-only"}, "file-access": {"exclusive", "shared"},
-		"file-access-mounts": {"exclusive", "shared"},
-		"directfs":           {"true", "false"}, "TESTONLY-unsafe-nonroot": {"false"}, "nvproxy": {"false"}, "tpuproxy": {"false"},
-		"host-settings": {"ignore", "check"}, "rootless": {"false"},
-	}
+	"github.com/quavon/quavon/runner/sandbox/docker"
 )
 
 // shellCharacters split or expand in the script that dockerd writes for a runtime
@@ -39,20 +20,20 @@ func judgeArgs(r dockerRuntime) (bad, unknown []string) {
 	if strings.ContainsAny(r.Path, shellCharacters) {
 		bad = append(bad, fmt.Sprintf("the path %q has characters that a shell changes", r.Path))
 	}
+	var plain []string
 	for _, arg := range r.Args {
-		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !given {
-			value = "true"
-		}
-		safe, known := valued[name]
-		switch {
-		case strings.ContainsAny(arg, shellCharacters):
+		if strings.ContainsAny(arg, shellCharacters) {
 			bad = append(bad, fmt.Sprintf("the argument %q has characters that a shell changes: dockerd runs it as root", arg))
-		case known && !slices.Contains(safe, value):
-			bad = append(bad, fmt.Sprintf("%s weakens the sandbox", arg))
-		case !known && !slices.Contains(harmless, name):
-			unknown = append(unknown, fmt.Sprintf("%s is not known here", arg))
+		} else {
+			plain = append(plain, arg)
 		}
+	}
+	weak, strange := docker.JudgeArgs(plain)
+	for _, arg := range weak {
+		bad = append(bad, arg+" weakens the sandbox")
+	}
+	for _, arg := range strange {
+		unknown = append(unknown, arg+" is not known here")
 	}
 	return bad, unknown
 }
@@ -65,7 +46,11 @@ func isGVisor(name string, r dockerRuntime) bool {
 // dockerRuntimes looks at daemon.json, and at what the engine says if it answers:
 // a runtime that was taken out of the file stays until dockerd is restarted.
 func (c Config) dockerRuntimes(ctx context.Context) doctor.Finding {
-	_, f, err := c.daemonConfig(ctx)
+	d, err := c.dockerd(ctx)
+	if err != nil {
+		return undecided(err)
+	}
+	_, f, err := c.daemonConfig(d)
 	if err != nil {
 		return doctor.Unknown(err)
 	}
