@@ -1,0 +1,318 @@
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/quavon/quavon/installer/phase"
+)
+
+// services is the phase that writes the compose file and starts what it has.
+type services struct{ *stack }
+
+var (
+	_ phase.Phase    = (*services)(nil)
+	_ phase.Keeper   = (*services)(nil)
+	_ phase.Restorer = (*services)(nil)
+)
+
+// Name implements phase.Phase.
+func (*services) Name() string { return phase.Compose }
+
+// Files implements phase.Keeper. Valkey's users are there as digests of random
+// passwords.
+func (s *services) Files() []string { return []string{s.Target.Compose(), s.secret(usersFile)} }
+
+// wanted is what the phase is to bring about.
+type wanted struct {
+	compose, users []byte
+	project        *types.Project
+}
+
+// prepare renders the files and has compose's loader judge them. Nothing is written.
+func (s *services) prepare(ctx context.Context) (*wanted, error) {
+	l, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.imageIDs(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	w := &wanted{}
+	if w.users, err = s.users(); err != nil {
+		return nil, err
+	}
+	if w.compose, err = s.render(ids, l, w.users); err != nil {
+		return nil, err
+	}
+	w.project, err = load(ctx, s.Target, w.compose)
+	return w, err
+}
+
+// Plan implements phase.Phase.
+func (s *services) Plan(ctx context.Context) ([]phase.Change, error) {
+	if err := (cli{target: s.Target}).check(ctx); err != nil {
+		return nil, err
+	}
+	if s.early() {
+		return []phase.Change{
+			{Action: phase.Create, Target: s.Target.Compose(), Summary: "the services of the installation"},
+			{Action: phase.Run, Target: "docker compose up", Summary: "start the services"},
+		}, nil
+	}
+	w, err := s.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes []phase.Change
+	changes = append(changes, fileChange(s.Target.Compose(), w.compose, true)...)
+	changes = append(changes, fileChange(s.secret(usersFile), w.users, false)...)
+	todo, err := s.todo(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(todo)) {
+		changes = append(changes, phase.Change{Action: phase.Run, Target: name, Summary: todo[name]})
+	}
+	for _, port := range published(w.project) {
+		changes = append(changes, phase.Change{Action: phase.Check, Target: "compose.override.yaml", Summary: "note: " + port})
+	}
+	return changes, nil
+}
+
+// early says that the phases in front haven't been applied yet.
+func (s *services) early() bool {
+	for _, path := range []string{s.Target.Lock(), s.secret("sandbox_signing_key"), s.secret("valkey_sandbox_password")} {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+func fileChange(path string, now []byte, show bool) []phase.Change {
+	before, err := os.ReadFile(path)
+	c := phase.Change{Action: phase.Edit, Target: path, Summary: "bring up to date"}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.Action, c.Summary = phase.Create, "write"
+	case string(before) == string(now):
+		return nil
+	}
+	if show {
+		c.Diff = string(diff.Diff("before", before, "after", now))
+	}
+	return []phase.Change{c}
+}
+
+// todo says what must happen to which services.
+func (s *services) todo(ctx context.Context, w *wanted) (map[string]string, error) {
+	hashes, err := cli{target: s.Target, file: w.compose}.hashes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	units, err := e.units(ctx)
+	if err != nil {
+		return nil, err
+	}
+	todo := map[string]string{}
+	for name := range w.project.Services {
+		todo[name] = "start"
+	}
+	for _, u := range units {
+		_, wanted := w.project.Services[u.service]
+		switch {
+		case !wanted:
+			todo[u.service] = "remove"
+		case u.hash != hashes[u.service]:
+			todo[u.service] = "replace"
+		case u.state == "running":
+			delete(todo, u.service)
+		}
+	}
+	return todo, nil
+}
+
+// Apply implements phase.Phase.
+func (s *services) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) error {
+	if err := (cli{target: s.Target}).check(ctx); err != nil {
+		return err
+	}
+	w, err := s.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	todo, err := s.todo(ctx, w)
+	if err != nil {
+		return err
+	}
+	if len(todo) > 0 {
+		if err := s.note(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if err := s.write(tx, w); err != nil {
+		return err
+	}
+	return s.start(ctx, todo, show)
+}
+
+// Acts of this phase.
+const (
+	actServices = "services"
+	actOwner    = "owner"
+)
+
+// note writes down what there is before anything is started.
+func (s *services) note(ctx context.Context, tx phase.Tx) error {
+	e, err := s.engine(ctx)
+	if err != nil {
+		return err
+	}
+	units, err := e.units(ctx)
+	if err != nil {
+		return err
+	}
+	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: ofProject()})
+	if err != nil {
+		return err
+	}
+	return tx.Act(phase.Act{Name: actServices, Data: map[string]string{
+		"containers": strconv.Itoa(len(units)), "volumes": strconv.Itoa(len(volumes.Volumes)),
+	}}, func() error { return nil })
+}
+
+// write puts the files in place, owned by who reads them in the containers.
+func (s *services) write(tx phase.Tx, w *wanted) error {
+	dir := filepath.Join(s.Target.Dir, runDir)
+	// The upper one keeps others out, whoever Owner is on this host.
+	if err := errors.Join(tx.MkdirAll(filepath.Dir(dir), 0o700), tx.MkdirAll(dir, 0o700)); err != nil {
+		return err
+	}
+	if err := tx.WriteFile(s.secret(usersFile), w.users, 0o600); err != nil {
+		return err
+	}
+	own := []string{dir}
+	for _, name := range slices.Sorted(maps.Keys(mounted)) {
+		own = append(own, s.secret(name))
+	}
+	for _, path := range own {
+		if err := giveTo(tx, path); err != nil {
+			return err
+		}
+	}
+	return tx.WriteFile(s.Target.Compose(), w.compose, 0o644)
+}
+
+// start brings the services in line, one by one. A running runner is stopped first,
+// which drains it: what it has begun it ends or hands back before anything that it
+// needs is replaced.
+func (s *services) start(ctx context.Context, todo map[string]string, show phase.Reporter) error {
+	e, err := s.engine(ctx)
+	if err != nil {
+		return err
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	c := cli{target: s.Target}
+	if err := s.drain(ctx, e, todo, show); err != nil {
+		return err
+	}
+	for _, name := range ours {
+		if todo[name] == "" || todo[name] == "remove" {
+			continue
+		}
+		if err := c.run(ctx, show, "up", "--detach", "--no-deps", "--no-build", name); err != nil {
+			return err
+		}
+		show.Line(fmt.Sprintf("%s: %s", name, map[string]string{"start": "started", "replace": "replaced"}[todo[name]]))
+		if name == Runner { // the next phase waits for it
+			continue
+		}
+		if err := e.await(ctx, []string{name}, s.Timeout, show); err != nil {
+			return err
+		}
+	}
+	if err := c.run(ctx, show, "up", "--detach", "--no-build", "--remove-orphans", "--wait=false"); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *services) drain(ctx context.Context, e *engine, todo map[string]string, show phase.Reporter) error {
+	units, err := e.units(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if u.service == Runner && u.state == "running" && slices.ContainsFunc(ours, func(n string) bool { return todo[n] != "" }) {
+			show.Line("draining " + Runner)
+			if err := e.stop(ctx, u); err != nil {
+				return err
+			}
+			if todo[Runner] == "" {
+				todo[Runner] = "start"
+			}
+		}
+		if todo[u.service] == "remove" {
+			if err := e.remove(ctx, u); err != nil {
+				return err
+			}
+			show.Line(u.service + ": removed")
+		}
+	}
+	return nil
+}
+
+// Undo implements phase.Phase.
+func (s *services) Undo(ctx context.Context, act phase.Act, how phase.How, show phase.Reporter) error {
+	if act.Name == actOwner {
+		return takeBack(act)
+	}
+	e, err := s.engine(ctx)
+	if err != nil {
+		return err
+	}
+	if how == phase.Failed && act.Data["containers"] != "0" {
+		show.Line("starting the services as they were")
+		return cli{target: s.Target}.run(ctx, show, "up", "--detach", "--no-build")
+	}
+	return e.down(ctx, how == phase.Purge || how == phase.Failed && act.Data["volumes"] == "0")
+}
+
+// Restore implements phase.Restorer.
+func (s *services) Restore(ctx context.Context, tx phase.Tx, show phase.Reporter) error {
+	compose, err := os.ReadFile(s.Target.Compose())
+	if err != nil {
+		return err
+	}
+	w := &wanted{compose: compose}
+	if w.project, err = load(ctx, s.Target, compose); err != nil {
+		return err
+	}
+	todo, err := s.todo(ctx, w)
+	if err != nil || len(todo) == 0 {
+		return err
+	}
+	if err := s.note(ctx, tx); err != nil {
+		return err
+	}
+	return s.start(ctx, todo, show)
+}
