@@ -81,7 +81,8 @@ func undecided(err error) doctor.Finding {
 func (c Config) validate(ctx context.Context, d daemon, path string) doctor.Finding {
 	out, err := c.Host.Run(ctx, "dockerd", "--validate", "--config-file", path)
 	if errors.Is(err, fs.ErrNotExist) && d.pid != 0 {
-		out, err = c.Host.Run(ctx, fmt.Sprintf("/proc/%d/exe", d.pid), "--validate", "--config-file", path)
+		// Its own PATH leads to the programs that its configuration is checked for.
+		out, err = c.Host.Run(ctx, "env", "PATH="+c.pathOf(d.pid), fmt.Sprintf("/proc/%d/exe", d.pid), "--validate", "--config-file", path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

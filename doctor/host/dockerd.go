@@ -88,6 +88,17 @@ func (c Config) argv(pid int) []string {
 	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
 }
 
+// pathOf is a process's PATH, "" when it can't be read.
+func (c Config) pathOf(pid int) string {
+	data, _ := c.Host.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // its own user's or root's to read
+	for entry := range strings.SplitSeq(string(data), "\x00") {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // dockerUnit is the dockerd that systemd would start.
 func (c Config) dockerUnit(ctx context.Context) (daemon, error) {
 	unit, err := c.Host.Run(ctx, "systemctl", "cat", "docker.service")

@@ -81,7 +81,7 @@ func (h *fake) ReadFile(p string) ([]byte, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: p, Err: fs.ErrNotExist}
 	}
-	if strings.HasSuffix(p, "/cmdline") {
+	if strings.HasSuffix(p, "/cmdline") || strings.HasSuffix(p, "/environ") {
 		data = strings.ReplaceAll(strings.TrimSpace(data), " ", "\x00")
 	}
 	return []byte(data), nil
