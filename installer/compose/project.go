@@ -2,17 +2,17 @@ package compose
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
-	"github.com/compose-spec/compose-go/v2/loader"
-	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/bounded"
@@ -22,7 +22,7 @@ import (
 // overrides are the names of the operator's own compose file, as compose looks for it.
 var overrides = []string{"compose.override.yaml", "compose.override.yml"}
 
-// maxFile bounds a compose file and .env.
+// maxFile bounds .env.
 const maxFile = 1 << 20
 
 // override is the operator's file, "" without one.
@@ -36,55 +36,77 @@ func override(t *phase.Target) string {
 	return ""
 }
 
-// load reads our compose file together with the operator's, with settings from .env
+// project is what compose makes of our file and the operator's: merged, interpolated
+// and checked against its schema. It is asked of the very program that starts the
+// services, whose version the operator has chosen. (compose-go's loader would do
+// here, too, but the schema library it links adds 4 ms to each start of quavon.)
+type project struct {
+	Services map[string]service `json:"services"`
+}
+
+// service has what is checked of a service.
+type service struct {
+	Name        string
+	Image       string                    `json:"image"`
+	User        string                    `json:"user"`
+	Privileged  bool                      `json:"privileged"`
+	CapAdd      []string                  `json:"cap_add"`
+	CapDrop     []string                  `json:"cap_drop"`
+	SecurityOpt []string                  `json:"security_opt"`
+	Devices     []any                     `json:"devices"`
+	Pid         string                    `json:"pid"`
+	Ipc         string                    `json:"ipc"`
+	NetworkMode string                    `json:"network_mode"`
+	Networks    map[string]any            `json:"networks"`
+	Volumes     []struct{ Source string } `json:"volumes"`
+	Ports       []struct {
+		Published string `json:"published"`
+	} `json:"ports"`
+}
+
+// load reads a compose file together with the operator's, with settings from .env
 // alone: what the shell has set isn't there when the next one starts the services.
-func load(ctx context.Context, t *phase.Target, ours []byte) (*types.Project, error) {
-	env, err := settings(t.Env())
-	if err != nil {
+func load(ctx context.Context, c cli) (*project, error) {
+	if err := checkSettings(c.target.Env()); err != nil {
 		return nil, err
 	}
-	files := []types.ConfigFile{{Filename: t.Compose(), Content: ours}}
-	if path := override(t); path != "" {
-		theirs, err := bounded.ReadFile(path, maxFile)
-		if err != nil {
-			return nil, fault.Wrap(err, "read "+path, "make it readable, or remove it")
-		}
-		files = append(files, types.ConfigFile{Filename: path, Content: theirs})
-	}
-	profiles := strings.FieldsFunc(env["COMPOSE_PROFILES"], func(r rune) bool { return r == ',' || r == ' ' })
-	p, err := loader.LoadWithContext(ctx, types.ConfigDetails{WorkingDir: t.Dir, ConfigFiles: files, Environment: env},
-		func(o *loader.Options) {
-			o.SetProjectName(Project, true)
-			o.Profiles = profiles
-		})
+	out, err := c.output(ctx, "config", "--format=json")
 	if err != nil {
-		return nil, fault.Wrap(err, "the compose files are not valid", "correct "+filepath.Join(t.Dir, overrides[0])+" or .env")
+		return nil, fault.Wrap(err, "the compose files are not valid", "correct "+filepath.Join(c.target.Dir, overrides[0])+" or .env")
+	}
+	p := &project{}
+	if err := json.Unmarshal([]byte(out), p); err != nil {
+		return nil, fault.Wrap(err, "docker compose shows the services in another form than expected", "report it, with `docker compose version`")
+	}
+	for name, s := range p.Services {
+		s.Name = name
+		p.Services[name] = s
 	}
 	return p, check(p)
 }
 
-// settings are those of .env, as compose reads them.
-func settings(path string) (map[string]string, error) {
+// checkSettings refuses a .env that compose can't read. Its own errors quote lines,
+// and lines may have secrets.
+func checkSettings(path string) error {
 	raw, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]string{}, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, "read the settings", "make "+path+" readable")
+		return fault.Wrap(err, "read the settings", "make "+path+" readable")
 	}
-	env, err := dotenv.UnmarshalBytesWithLookup(raw, nil)
-	if err != nil { // its errors quote lines, and lines have secrets
-		return nil, fault.New(path+" can't be read as compose reads it", "look for an unclosed quote or a line without =")
+	if _, err := dotenv.UnmarshalBytesWithLookup(raw, nil); err != nil {
+		return fault.New(path+" can't be read as compose reads it", "look for an unclosed quote or a line without =")
 	}
-	return env, nil
+	return nil
 }
 
 // check refuses what an override must not do, since then the sandbox isn't what the
 // doctor and the documents say.
-func check(p *types.Project) error {
-	for name, s := range p.Services {
-		for _, problem := range problems(s) {
-			return fault.New(fmt.Sprintf("the service %s %s", name, problem), "take that out of compose.override.yaml")
+func check(p *project) error {
+	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
+		if list := problems(p.Services[name]); len(list) > 0 {
+			return fault.New("the service "+name+" "+strings.Join(list, ", "), "take that out of compose.override.yaml")
 		}
 	}
 	return nil
@@ -93,7 +115,7 @@ func check(p *types.Project) error {
 // ours are the services that this package starts.
 var ours = []string{Valkey, Guard, Egress, Runner}
 
-func problems(s types.ServiceConfig) (list []string) {
+func problems(s service) (list []string) {
 	say := func(is bool, what string) {
 		if is {
 			list = append(list, what)
@@ -107,6 +129,7 @@ func problems(s types.ServiceConfig) (list []string) {
 	}
 	say(s.Privileged, "is privileged")
 	say(len(s.CapAdd) > 0, "has capabilities")
+	say(len(s.Devices) > 0, "has devices of the host")
 	say(!slices.Contains(s.CapDrop, "ALL"), "keeps capabilities")
 	say(!slices.ContainsFunc(s.SecurityOpt, func(o string) bool {
 		return strings.HasPrefix(o, "no-new-privileges") && !strings.HasSuffix(o, "false")
@@ -122,7 +145,7 @@ func problems(s types.ServiceConfig) (list []string) {
 }
 
 // published are the ports of our services that the operator has opened.
-func published(p *types.Project) (list []string) {
+func published(p *project) (list []string) {
 	for _, name := range ours {
 		for _, port := range p.Services[name].Ports {
 			list = append(list, fmt.Sprintf("%s publishes port %s", name, port.Published))

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/docker/docker/api/types/volume"
-	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/quavon/quavon/installer/phase"
 )
@@ -37,7 +36,7 @@ func (s *services) Files() []string { return []string{s.Target.Compose(), s.secr
 // wanted is what the phase is to bring about.
 type wanted struct {
 	compose, users []byte
-	project        *types.Project
+	project        *project
 }
 
 // prepare renders the files and has compose's loader judge them. Nothing is written.
@@ -57,7 +56,7 @@ func (s *services) prepare(ctx context.Context) (*wanted, error) {
 	if w.compose, err = s.render(ids, l, w.users); err != nil {
 		return nil, err
 	}
-	w.project, err = load(ctx, s.Target, w.compose)
+	w.project, err = load(ctx, cli{target: s.Target, file: w.compose})
 	return w, err
 }
 
@@ -112,7 +111,7 @@ func fileChange(path string, now []byte, show bool) []phase.Change {
 		return nil
 	}
 	if show {
-		c.Diff = string(diff.Diff("before", before, "after", now))
+		c.Diff = udiff.Unified("before", "after", string(before), string(now))
 	}
 	return []phase.Change{c}
 }
@@ -250,7 +249,7 @@ func (s *services) start(ctx context.Context, todo map[string]string, show phase
 			return err
 		}
 	}
-	if err := c.run(ctx, show, "up", "--detach", "--no-build", "--remove-orphans", "--wait=false"); err != nil {
+	if err := c.run(ctx, show, "up", "--detach", "--no-build", "--remove-orphans"); err != nil {
 		return err
 	}
 	return nil
@@ -304,7 +303,7 @@ func (s *services) Restore(ctx context.Context, tx phase.Tx, show phase.Reporter
 		return err
 	}
 	w := &wanted{compose: compose}
-	if w.project, err = load(ctx, s.Target, compose); err != nil {
+	if w.project, err = load(ctx, cli{target: s.Target}); err != nil {
 		return err
 	}
 	todo, err := s.todo(ctx, w)
