@@ -2,6 +2,7 @@
 package queuetest
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +71,9 @@ func (s *Server) Run(t testing.TB) {
 		t.Fatalf("start Valkey: %v", err)
 	}
 	for range 200 {
-		if _, err := os.Stat(s.Socket); err == nil {
+		// The socket is there a little before anybody listens.
+		if c, err := net.Dial("unix", s.Socket); err == nil {
+			c.Close()
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
