@@ -22,6 +22,7 @@ type Bench struct {
 
 	root    job.Root
 	limits  job.Limits
+	world   *World
 	cleanup []func() error
 }
 

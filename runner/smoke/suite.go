@@ -30,6 +30,9 @@ type Suite struct {
 	Locate func(ctx context.Context, id string) ([]int, error)
 	// Image is a digest to run in where the host's toolchain can't be shown.
 	Image string
+	// World is what must not be reached, nil for one of the test's own. It is given where a
+	// weakened sandbox is on its network.
+	World *World
 	// TempDir holds what is put on the host; "" is the system's place.
 	TempDir string
 }

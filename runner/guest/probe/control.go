@@ -1,3 +1,3 @@
 package probe
 
-var control = []Probe{}
+var control = []Probe{reaching("H1-services")}
