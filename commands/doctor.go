@@ -23,8 +23,12 @@ import (
 type doctorOptions struct {
 	*program
 	Output         string
+	settings       *settings
+	settingsErr    error
 	Strict, List   bool
 	Smoke, Local   bool
+	Full           bool
+	Edition        string
 	Ignore, Only   []string
 	Explain        string
 	Wait           time.Duration
@@ -32,7 +36,8 @@ type doctorOptions struct {
 }
 
 const doctorLong = `Check this host and the installation on it. With --sandbox-smoke the sandboxes too:
---local tries a backend of this host, which needs no queue.
+every live runner of the queue is challenged, makes the checks by itself and answers
+signed; --local tries a backend of this host instead, which needs no queue.
 
 A check passes, warns, fails, or is skipped because the question doesn't arise; "error"
 says that it could not be found out, which is never taken for a pass.
@@ -42,13 +47,14 @@ warned), 2 for wrong usage, 3 when something could not be found out, 130 when
 interrupted.`
 
 func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cobra.Command {
-	o := &doctorOptions{program: p}
+	o := &doctorOptions{program: p, settings: newSettings(doctorSettings()...)}
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check this host, the installation and the sandboxes", Long: doctorLong, Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return &usageError{cmd, err}
 			}
+			o.settingsErr = o.settings.load(p, cmd.Flags().Changed) // the checks of the host need none
 			return run(cmd.Context(), o)
 		},
 	}
@@ -59,12 +65,15 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 	f.BoolVar(&o.Local, "local", false, "check a backend of this host, without a queue; implies --sandbox-smoke")
 	f.StringVar(&o.Backend, "backend", runsc.Name, "backend of --local: "+strings.Join(backendNames, ", "))
 	f.StringVar(&o.Runsc, "runsc", "", "path of runsc")
+	f.BoolVar(&o.Full, "full", false, "make long checks in full")
+	f.StringVar(&o.Edition, "edition", "", "community, or enterprise, where a runner on the API's host is a failure (default: "+envEdition+")")
 	f.StringSliceVar(&o.Only, "only", nil, "make only these checks, and those they need")
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "don't count these checks; QD957 can't be ignored")
 	f.BoolVar(&o.Strict, "strict", false, "count warnings as failures")
 	f.DurationVar(&o.Wait, "wait", 0, "give up what has not ended after this time; 0 waits for each check's own")
 	f.BoolVar(&o.List, "list", false, "list the checks")
 	f.StringVar(&o.Explain, "explain", "", "show what a code means, its cause and its fix")
+	o.settings.register(f)
 	return cmd
 }
 
@@ -72,6 +81,8 @@ func (o *doctorOptions) check() error {
 	switch {
 	case !slices.Contains(report.Formats, o.Output):
 		return fault.New(fmt.Sprintf("--output %q is unknown", o.Output), "use one of "+strings.Join(report.Formats, ", "))
+	case o.Edition != "" && o.Edition != editionCommunity && o.Edition != editionEnterprise:
+		return fault.New(fmt.Sprintf("--edition %q is unknown", o.Edition), "use community or enterprise")
 	case o.Wait < 0:
 		return fault.New("--wait is negative", "write a time such as 30s, or 0")
 	}
@@ -80,8 +91,11 @@ func (o *doctorOptions) check() error {
 }
 
 func runDoctor(ctx context.Context, o *doctorOptions) error {
-	local := &localSandbox{doctorOptions: o}
-	all := append(host.Checks(o.hostConfig()), local.checks()...)
+	sandboxes := (&localSandbox{doctorOptions: o}).checks()
+	if !o.Local {
+		defer o.runners(sandboxes)()
+	}
+	all := append(host.Checks(o.hostConfig()), sandboxes...)
 	switch {
 	case o.Explain != "":
 		return o.explain(all)

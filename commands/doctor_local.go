@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/imagebuild"
 	"github.com/quavon/quavon/imagebuild/engine"
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/job"
@@ -108,7 +109,11 @@ func failedOn(err error) doctor.Finding {
 	return f
 }
 
+// open opens the backend, unless it is that of a runner which looks at itself.
 func (s *localSandbox) open() (*runner.Runner, error) {
+	if s.runner != nil {
+		return s.runner, nil
+	}
 	o := &runOptions{program: s.program, Backend: s.Backend, Runsc: s.Runsc}
 	return o.runner()
 }
@@ -163,12 +168,20 @@ func (s *localSandbox) hello(ctx context.Context) doctor.Finding {
 	return doctor.Passed(fmt.Sprintf("a job said hello in %d ms on %s", time.Since(start).Milliseconds(), res.Sandbox.Runtime))
 }
 
+// images is the store of the runner that looks at itself, else the one of this host.
+func (s *localSandbox) images() (*image.Store, error) {
+	if s.runner != nil && s.runner.Images != nil {
+		return s.runner.Images, nil
+	}
+	return openImages()
+}
+
 // lock compares the images with the lock, whole.
 func (s *localSandbox) lock(ctx context.Context) (f doctor.Finding) {
 	if !s.Local {
 		return doctor.Unknown(errNoRunners)
 	}
-	store, err := openImages()
+	store, err := s.images()
 	if err != nil {
 		return doctor.Unknown(err)
 	}

@@ -50,6 +50,11 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	inspector, err := o.inspector(h)
+	if err != nil {
+		return err
+	}
+	so.Inspect = inspector.Answer
 	if so.Queue, err = o.openQueue(ctx); err != nil {
 		return err
 	}

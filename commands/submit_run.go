@@ -26,6 +26,9 @@ func submitJob(ctx context.Context, o *submitOptions) error {
 	if o.Cancel != "" {
 		return o.cancel(ctx, c)
 	}
+	if err := c.AnnounceHost(ctx, client.BySubmit); err != nil { // no job's concern
+		o.Log.Warn("this host could not be announced", "error", err)
+	}
 	t, err := o.ticket(ctx, c)
 	if err != nil {
 		return o.refused(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/hostid"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/queue/conn"
@@ -208,6 +209,19 @@ func (c *Client) Runners(ctx context.Context) ([]queue.Health, error) { return c
 
 // Status looks at the queue.
 func (c *Client) Status(ctx context.Context) (queue.Status, error) { return c.q.Status(ctx) }
+
+// Who announces a host.
+const (
+	ByControlPlane = queue.ByControlPlane
+	BySubmit       = queue.BySubmit
+)
+
+// AnnounceHost publishes, signed, that the caller's host is the API's, so that `quavon
+// doctor` (QD955) can tell whether a runner shares it. A control plane does so at its
+// start and every few minutes; its word counts more than that of `quavon submit`.
+func (c *Client) AnnounceHost(ctx context.Context, by string) error {
+	return c.q.PublishHost(ctx, queue.HostRecord{Host: hostid.ID(), Boot: hostid.Boot(), By: by})
+}
 
 // snapshot streams the job's workspace, nil when it has none.
 func (j *Job) snapshot(ctx context.Context) *io.PipeReader {

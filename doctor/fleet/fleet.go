@@ -1,0 +1,266 @@
+// Package fleet makes the checks QD951 to QD958 of every live runner of a queue. It
+// challenges each; the runner makes the check by itself and answers sealed. What a
+// runner says is shown as its word; what can be seen from here is looked at here.
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/queue"
+	"github.com/quavon/quavon/runner/queue/envelope"
+)
+
+// Queue is what the checks need of one.
+type Queue interface {
+	Records(ctx context.Context) ([]queue.Record, error)
+	Ask(ctx context.Context, runner string, c queue.Challenge) (queue.Answer, error)
+	APIHost(ctx context.Context) (*queue.HostRecord, error)
+}
+
+var _ Queue = (*queue.Queue)(nil)
+
+// Fleet is the runners of a queue.
+type Fleet struct {
+	// Open connects to the queue; it is called once.
+	Open func(ctx context.Context) (Queue, error)
+	// Name is the queue's.
+	Name string
+	// Facts are those of the process that asks.
+	Facts Facts
+	// Enterprise makes a runner on the API's host a failure.
+	Enterprise bool
+	// Full asks for long forms.
+	Full bool
+	// Keys looks at what this host and Valkey have to do with QD954.
+	Keys func(ctx context.Context) []doctor.Part
+
+	once    sync.Once
+	queue   Queue
+	records []queue.Record
+	err     error
+}
+
+const noun = "runner"
+
+// Bind gives the checks of a backend, which are called as here, their form for runners.
+func (f *Fleet) Bind(checks []*doctor.Check) {
+	run := map[string]func(context.Context) doctor.Finding{
+		"QD951": f.alive, "QD954": f.keys, "QD955": f.separation,
+	}
+	for _, c := range checks {
+		c.Needs = nil // another runner's failure is none of this one's
+		if c.Run = run[c.Code]; c.Run == nil {
+			c.Run = func(ctx context.Context) doctor.Finding { return f.relay(ctx, c.Code) }
+		}
+	}
+}
+
+// look lists the runners, once.
+func (f *Fleet) look(ctx context.Context) error {
+	f.once.Do(func() {
+		if f.queue, f.err = f.Open(ctx); f.err == nil {
+			f.records, f.err = f.queue.Records(ctx)
+		}
+	})
+	return f.err
+}
+
+// each looks at every runner whose record is genuine, at the same time.
+func (f *Fleet) each(ctx context.Context, look func(context.Context, queue.Health) doctor.Finding) ([]doctor.Part, error) {
+	if err := f.look(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := early(ctx)
+	defer cancel()
+	var parts []doctor.Part
+	var wg sync.WaitGroup
+	for _, r := range f.records {
+		if r.Err == nil {
+			parts = append(parts, doctor.Part{Subject: r.Runner})
+		}
+	}
+	for i := range parts {
+		j := slices.IndexFunc(f.records, func(r queue.Record) bool { return r.Runner == parts[i].Subject })
+		wg.Go(func() { parts[i].Finding = look(ctx, f.records[j].Health) })
+	}
+	wg.Wait()
+	return parts, nil
+}
+
+// early ends a little before the check is given up, so that what the others said is told.
+func early(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-time.Until(end)/10))
+}
+
+// relay asks every runner to make a check.
+func (f *Fleet) relay(ctx context.Context, code string) doctor.Finding {
+	parts, err := f.each(ctx, func(ctx context.Context, h queue.Health) doctor.Finding {
+		got, _, _ := f.ask(ctx, h.Runner, code)
+		return got
+	})
+	switch {
+	case err != nil:
+		return doctor.Unknown(err)
+	case len(parts) == 0:
+		return doctor.Skipped("no runner is there to ask: see QD951")
+	}
+	return doctor.Together(noun, parts)
+}
+
+// ask asks one runner; ok says that it answered.
+func (f *Fleet) ask(ctx context.Context, runner, code string) (got doctor.Finding, facts Facts, ok bool) {
+	a, err := f.queue.Ask(ctx, runner, queue.Challenge{Check: code, Full: f.Full})
+	if err == nil {
+		got, facts, err = read(a.Payload)
+	}
+	if err != nil {
+		return doctor.Unknown(err), facts, false
+	}
+	return got, facts, true
+}
+
+// aliveTime is how long a runner may take to say what it is.
+const aliveTime = 15 * time.Second
+
+// alive shows that runners are there now, and what they say they are.
+func (f *Fleet) alive(ctx context.Context) doctor.Finding {
+	parts, err := f.each(ctx, f.identity)
+	if err != nil {
+		return doctor.Finding{State: doctor.Fail, Message: err.Error(), Fix: fault.Hint(err), Err: err}
+	}
+	for _, r := range f.records {
+		if r.Err != nil {
+			parts = append(parts, doctor.Part{Subject: r.Runner, Finding: stranger(r.Err)})
+		}
+	}
+	if len(parts) == 0 {
+		return doctor.Failed(fmt.Sprintf("no runner of the queue %q is alive", f.Name),
+			"start one: `quavon runner --valkey-url-file FILE --signing-key-file FILE`, or `docker compose --profile sandbox up -d sandbox-runner`")
+	}
+	return doctor.Together(noun, parts)
+}
+
+// stranger is a record that isn't genuine.
+func stranger(err error) doctor.Finding {
+	fix := "look at who else can write to Valkey"
+	if envelope.CauseOf(err) == envelope.WrongKey {
+		fix = "give the runner and this command the same sandbox_signing_key, and start the runner again"
+	}
+	if envelope.CauseOf(err) == envelope.Expired || envelope.CauseOf(err) == envelope.TooEarly {
+		fix = "set both hosts' clocks: see QD905"
+	}
+	return doctor.Failed("its record is not believed: "+err.Error(), fix)
+}
+
+func (f *Fleet) identity(ctx context.Context, h queue.Health) doctor.Finding {
+	ctx, cancel := context.WithTimeout(ctx, aliveTime)
+	defer cancel()
+	got, facts, ok := f.ask(ctx, h.Runner, "QD951")
+	switch {
+	case !ok:
+		return doctor.Failed("it has a record, but does not answer: "+got.Message, "look at its log, and start it again")
+	case facts.Host != h.Host || facts.Boot != h.Boot:
+		return doctor.Failed(fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host, facts.Host),
+			"give each an id of its own: `quavon runner --id NAME`")
+	}
+	got.Message += ", host " + h.Host
+	got.Details = append(got.Details, fmt.Sprintf("state %s%s, %d of %d slots busy, quavon %s", h.State, because(h.Why), h.Busy, h.Slots,
+		facts.Version))
+	if h.State != queue.StateHealthy && got.State == doctor.Pass {
+		got.State, got.Fix = doctor.Warn, "see QD957: jobs are given to healthy runners only"
+	}
+	return got
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + strings.ReplaceAll(why, "\n", " ") + ")"
+}
+
+// keys looks at this side's keys and rights, and asks runners for theirs.
+func (f *Fleet) keys(ctx context.Context) doctor.Finding {
+	var parts []doctor.Part
+	if f.Keys != nil {
+		parts = f.Keys(ctx)
+	}
+	runners, err := f.each(ctx, f.sameKey)
+	if err != nil {
+		runners = []doctor.Part{{Subject: "the queue", Finding: doctor.Unknown(err)}}
+	}
+	for _, r := range f.records {
+		if r.Err != nil {
+			runners = append(runners, doctor.Part{Subject: r.Runner, Finding: stranger(r.Err)})
+		}
+	}
+	return doctor.Together("part", append(parts, runners...))
+}
+
+// sameKey challenges a runner. It could read the challenge and seal the answer: it has
+// one of our keys. Which of them seals shows whether a rotation stands half way.
+func (f *Fleet) sameKey(ctx context.Context, h queue.Health) doctor.Finding {
+	got, facts, ok := f.ask(ctx, h.Runner, "QD954")
+	switch {
+	case !ok:
+		return doctor.Failed("it did not meet the challenge: "+got.Message,
+			"give the runner and this command the same sandbox_signing_key, and start the runner again")
+	case facts.Key != f.Facts.Key && got.State == doctor.Pass:
+		return doctor.Warned(fmt.Sprintf("it has our key, but seals with another (%s, we with %s): a rotation stands half way", facts.Key,
+			f.Facts.Key), "make the new key the first line everywhere, then start runners again", got.Details...)
+	}
+	got.Message = "it met the challenge with key " + facts.Key + "; " + got.Message
+	return got
+}
+
+// separation compares runners' hosts with the API's.
+func (f *Fleet) separation(ctx context.Context) doctor.Finding {
+	if err := f.look(ctx); err != nil {
+		return doctor.Unknown(err)
+	}
+	api, err := f.queue.APIHost(ctx)
+	if err != nil {
+		return doctor.Unknown(fmt.Errorf("the API's host under %s: %w", queue.HostKey, err))
+	}
+	source := "nobody has published the API's host: compared with this one, where the doctor runs"
+	if api != nil {
+		source = fmt.Sprintf("the API's host was published by %s at %s", api.By, api.At.UTC().Format(time.RFC3339))
+	} else {
+		api = &queue.HostRecord{Host: f.Facts.Host, Boot: f.Facts.Boot}
+	}
+	parts, err := f.each(ctx, func(_ context.Context, h queue.Health) doctor.Finding { return f.compare(h, api) })
+	switch {
+	case err != nil:
+		return doctor.Unknown(err)
+	case len(parts) == 0:
+		return doctor.Skipped("no runner is there to compare: see QD951")
+	}
+	found := doctor.Together(noun, parts)
+	found.Details = append(found.Details, source)
+	return found
+}
+
+// compare takes two for one host by its name, or by its running kernel, which the
+// containers of a host share though their names differ.
+func (f *Fleet) compare(h queue.Health, api *queue.HostRecord) doctor.Finding {
+	if h.Host != api.Host && (h.Boot == "" || h.Boot != api.Boot) {
+		return doctor.Passed(fmt.Sprintf("host %s, the API's is %s", h.Host, api.Host))
+	}
+	found := doctor.Warned("it shares the API's host "+api.Host+": who gets out of a sandbox is on the API's host",
+		"run `quavon runner` on a host of its own, with nothing but Valkey's address and the signing key")
+	if f.Enterprise {
+		found.State = doctor.Fail
+	}
+	return found
+}
