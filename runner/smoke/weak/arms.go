@@ -80,12 +80,12 @@ var files = []Arm{
 
 var namespaces = []Arm{
 	{
-		Name: "host-network", What: "the sandbox uses the host's network",
-		bundle: []edit{withoutNamespace(specs.NetworkNamespace)}, args: []func([]string) []string{flag("network", "host")},
+		Name: "host-network", What: "the sandbox uses the host's network", Needs: []Need{NeedHost},
+		bundle: []edit{inNetns(hostNetns)}, args: []func([]string) []string{flag("network", "host")},
 	},
 	{
 		Name: "nic", What: "the sandbox has a network interface", Needs: []Need{NeedNetns},
-		bundle: []edit{inNetns}, args: []func([]string) []string{flag("network", "sandbox")},
+		bundle: []edit{inNetns(labNetns)}, args: []func([]string) []string{flag("network", "sandbox")},
 	},
 }
 
@@ -139,7 +139,7 @@ var underRunc = []Arm{
 		as(0, "agent-id", "job-id", "caps"), func(_ Lab, s *specs.Spec) { grant(s, allCaps()) }, kernelWritable),
 	runc("runc-host-pid", "runc in the host's pid namespace", nil, filtered, withoutNamespace(specs.PIDNamespace)),
 	runc("runc-host-ipc", "runc in the host's IPC namespace", nil, filtered, withoutNamespace(specs.IPCNamespace)),
-	runc("runc-host-network", "runc in the host's network", nil, filtered, withoutNamespace(specs.NetworkNamespace)),
+	runc("runc-host-network", "runc in the host's network", []Need{NeedHost}, filtered, inNetns(hostNetns)),
 	runcLeak,
 	runc("runc-socket", "runc, with a socket of the host's", []Need{NeedSocket}, filtered,
 		show(func(l Lab) string { return filepath.Dir(l.Socket) }, Sockets, "rw")),

@@ -107,14 +107,19 @@ func withoutNamespace(t specs.LinuxNamespaceType) edit {
 	}
 }
 
-// inNetns puts the sandbox into the lab's network.
-func inNetns(l Lab, s *specs.Spec) {
-	for i := range s.Linux.Namespaces {
-		if n := &s.Linux.Namespaces[i]; n.Type == specs.NetworkNamespace {
-			n.Path = l.Netns
+// inNetns puts the sandbox into a network.
+func inNetns(path func(Lab) string) edit {
+	return func(l Lab, s *specs.Spec) {
+		for i := range s.Linux.Namespaces {
+			if n := &s.Linux.Namespaces[i]; n.Type == specs.NetworkNamespace {
+				n.Path = path(l)
+			}
 		}
 	}
 }
+
+func labNetns(l Lab) string  { return l.Netns }
+func hostNetns(l Lab) string { return l.HostNetns }
 
 func newPrivileges(_ Lab, s *specs.Spec) { s.Process.NoNewPrivileges = false }
 

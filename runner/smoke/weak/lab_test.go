@@ -54,23 +54,25 @@ func setuidShell(t *testing.T) string {
 	return p
 }
 
-// netns is a network namespace with an interface, and a listener at the other end.
-// Both end with the test.
-func netns(t *testing.T) string {
+// netns makes a network namespace with an interface, and one at the other end with a
+// listener. Both end with the test.
+func netns(t *testing.T) (near, far string) {
 	t.Helper()
 	inside, outside := newNetns(t), newNetns(t)
 	in(t, inside, func() {
 		tid := itoa(unix.Gettid())
 		in(t, outside, func() {
 			ip(t, "link", "add", "lab", "type", "veth", "peer", "name", "eth0", "netns", tid)
+			ip(t, "link", "set", "lo", "up")
 			ip(t, "addr", "add", "10.99.0.1/24", "dev", "lab")
 			ip(t, "link", "set", "lab", "up")
 		})
 		ip(t, "addr", "add", "10.99.0.2/24", "dev", "eth0")
 		ip(t, "link", "set", "eth0", "up")
 	})
-	in(t, outside, func() { serve(t, "tcp", "10.99.0.1:80") })
-	return "/proc/" + itoa(os.Getpid()) + "/fd/" + itoa(int(inside.Fd()))
+	in(t, outside, func() { serve(t, "tcp", ":80") })
+	path := func(f *os.File) string { return "/proc/" + itoa(os.Getpid()) + "/fd/" + itoa(int(f.Fd())) }
+	return path(inside), path(outside)
 }
 
 func newNetns(t *testing.T) *os.File {

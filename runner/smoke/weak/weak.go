@@ -38,8 +38,9 @@ type Lab struct {
 	Dir string
 	// Socket is the host path of a listening socket, alone in its directory.
 	Socket string
-	// Netns is the path of a network namespace with an interface.
-	Netns string
+	// Netns is the path of a network namespace with an interface for gVisor to take,
+	// HostNetns that of one that stands for the host's: what gets out must get nowhere.
+	Netns, HostNetns string
 	// Secret is a value that no job may find.
 	Secret string
 }
@@ -56,6 +57,7 @@ const (
 	NeedDir    Need = "a directory of the host"
 	NeedSocket Need = "a socket of the host"
 	NeedNetns  Need = "a network namespace"
+	NeedHost   Need = "a stand-in for the host's network"
 	NeedSecret Need = "a secret"
 )
 
@@ -63,7 +65,7 @@ const (
 func (l Lab) missing(needs []Need) error {
 	have := map[Need]string{
 		NeedRunc: l.Runc, NeedShim: l.Shim, NeedSetuid: l.Setuid, NeedDevice: l.Device, NeedDir: l.Dir,
-		NeedSocket: l.Socket, NeedNetns: l.Netns, NeedSecret: l.Secret,
+		NeedSocket: l.Socket, NeedNetns: l.Netns, NeedHost: l.HostNetns, NeedSecret: l.Secret,
 	}
 	for _, n := range needs {
 		if have[n] == "" {

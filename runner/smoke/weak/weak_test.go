@@ -42,7 +42,7 @@ var symptoms = []struct {
 	{"docker-socket", connect("/run/docker.sock"), `greeting`},
 	{"leaked-fd", `cat /proc/self/fd/9`, `(?m)^root:.*/root:/bin`},
 	{"shared-dir", `cat /mnt/shared/given; echo back >/mnt/shared/back && echo written`, `given\nwritten`},
-	{"host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", PORT), 2); print("connected")'`, `connected`},
+	{"host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", 80), 2); print("connected")'`, `connected`},
 	{"nic", `python3 -c 'import socket; socket.create_connection(("10.99.0.1", 80), 2); print("connected")'`, `connected`},
 	{"no-memory-limit", `python3 -c 'a = bytearray(300 << 20); print(len(a))'`, `^314572800\n`},
 	{"no-pids-limit", `python3 -c '
@@ -76,7 +76,7 @@ print(s.recv(100))'`, `200 OK`},
 	{"runc-kernel", `: >>/sys/fs/cgroup/memory/release_agent && echo opened`, `opened`},
 	{"runc-host-pid", `ls -d /proc/HOSTPID && cat /proc/HOSTPID/comm`, `weak.test`},
 	{"runc-host-ipc", `readlink /proc/self/ns/ipc`, `\[4026531839\]`},
-	{"runc-host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", PORT), 2); print("connected")'; uname -r`, `connected\n` + regexp.QuoteMeta(release())},
+	{"runc-host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", 80), 2); print("connected")'; uname -r`, `connected\n` + regexp.QuoteMeta(release())},
 	{"runc-leaked-fd", `cat /proc/self/fd/3/etc/dpkg/origins/default`, `Vendor`},
 	{"runc-socket", connect("/mnt/sockets/s") + "; uname -r", `greeting.*\n` + regexp.QuoteMeta(release())},
 }
@@ -168,8 +168,9 @@ func newLab(t *testing.T) *lab {
 	d := statetest.Dir(t)
 	l := &lab{guest: sandboxtest.Guest(t), Lab: weak.Lab{
 		Runsc: sandboxtest.Runsc(t), Runc: runcBinary(t), State: d, Dir: t.TempDir(), Secret: "hidden",
-		Shim: shim(t), Setuid: setuidShell(t), Device: device(t), Socket: filepath.Join(t.TempDir(), "s"), Netns: netns(t),
+		Shim: shim(t), Setuid: setuidShell(t), Device: device(t), Socket: filepath.Join(t.TempDir(), "s"),
 	}}
+	l.Netns, l.HostNetns = netns(t)
 	if err := os.Chmod(l.Dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
