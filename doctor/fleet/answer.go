@@ -38,8 +38,8 @@ const answerVersion = 1
 
 // Bounds of what is taken from an answer.
 const (
-	maxDetails = 500
-	maxText    = 4000
+	maxDetails = 300
+	maxText    = 2000
 )
 
 // Answerer makes checks for challenges, in the runner.

@@ -4,7 +4,9 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +42,9 @@ type Fleet struct {
 	Full bool
 	// Keys looks at what this host and Valkey have to do with QD954.
 	Keys func(ctx context.Context) []doctor.Part
+
+	// aliveTime is how long a runner may take to say what it is: 15 s.
+	aliveTime time.Duration
 
 	once    sync.Once
 	queue   Queue
@@ -163,8 +168,10 @@ func stranger(err error) doctor.Finding {
 	return doctor.Failed("its record is not believed: "+err.Error(), fix)
 }
 
+var errMute = errors.New("the runner says nothing")
+
 func (f *Fleet) identity(ctx context.Context, h queue.Health) doctor.Finding {
-	ctx, cancel := context.WithTimeout(ctx, aliveTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(f.aliveTime, aliveTime), errMute)
 	defer cancel()
 	got, facts, ok := f.ask(ctx, h.Runner, "QD951")
 	switch {
