@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/job"
 )
 
@@ -23,6 +24,7 @@ type Bench struct {
 	root    job.Root
 	limits  job.Limits
 	world   *World
+	door    runner.Door
 	cleanup []func() error
 }
 

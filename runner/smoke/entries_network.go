@@ -3,6 +3,8 @@ package smoke
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // Weakened sandboxes that have a way out. Those of them that are on a network have the
@@ -10,6 +12,11 @@ import (
 var onNetwork = []string{"host-network", "nic", "runc-host-network"}
 
 func networkEntries() []Entry {
+	return append(directEntries(), doorEntries()...)
+}
+
+// directEntries are those without the door.
+func directEntries() []Entry {
 	return []Entry{
 		reach{
 			Entry: Entry{
@@ -27,6 +34,13 @@ func networkEntries() []Entry {
 		reach{
 			Entry: Entry{ID: "E3-host", Quick: true, Title: "no address of the host can be reached", Weak: []string{"host-network", "runc-host-network"}},
 			here:  true, targets: hostTargets,
+		}.entry(),
+		reach{
+			Entry: Entry{
+				ID: "E3-door", Quick: true, Title: "a step without a network finds nobody at the door's place",
+				Weak: []string{"open-door", "host-network", "runc-host-network"},
+			},
+			targets: func(*World) []Target { return []Target{{"door", "tcp", sandbox.Door, nobody}} },
 		}.entry(),
 		reach{
 			Entry: Entry{ID: "E4-lan", Title: "no private network can be reached", Weak: onNetwork},

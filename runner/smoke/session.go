@@ -30,6 +30,9 @@ type Session struct {
 	Limits *job.Limits
 	// Mounts are shown besides the workspace.
 	Mounts []job.Mount
+	// Door lets the step out to what Allow says; nil gives it no network.
+	Door  runner.Door
+	Allow []string
 	// Watch is called while the sandbox is there, once the probes have started; they
 	// have their end after it has returned. nil doesn't wait.
 	Watch func(ctx context.Context, live *Live) error
@@ -73,7 +76,11 @@ func (b *Bench) Run(ctx context.Context, s Session) ([]probe.Line, *Live, error)
 	watched := make(chan error, 1)
 	go func() { watched <- b.watch(ctx, s, live, out, release) }()
 	var errOut limitedText
-	res, err := b.Runner.Run(ctx, b.spec(s, live.Job), runner.Streams{
+	run, err := b.runnerWith(s.Door)
+	if err != nil {
+		return nil, live, err
+	}
+	res, err := run.Run(ctx, b.spec(s, live.Job), runner.Streams{
 		Stdin: io.MultiReader(bytes.NewReader(doc), in), Stdout: out, Stderr: &errOut,
 	})
 	cancel()
@@ -127,6 +134,9 @@ func (b *Bench) spec(s Session, id string) job.Spec {
 		ID: id, Root: b.root, Limits: b.limits,
 		Mounts: append([]job.Mount{{Source: b.Workspace, Target: job.WorkspaceDir, Mode: job.MountOverlay}}, s.Mounts...),
 		Steps:  []job.Step{{Argv: []string{Program, probe.Command}, Dir: "/tmp"}},
+	}
+	if s.Door != nil {
+		spec.Steps[0].Network, spec.Allow = job.NetworkRegistries, s.Allow
 	}
 	if s.Limits != nil {
 		spec.Limits = *s.Limits

@@ -82,6 +82,9 @@ type Entry struct {
 	// Inside are the probes of quavon-guest that it needs, in the sandbox that all
 	// such entries share.
 	Inside []string
+	// Door says that its probes run in the other shared sandbox, whose step has a
+	// network: the way out to one server.
+	Door bool
 	// Plant prepares the host before the sandbox starts, and adds to the input's
 	// parameters. What it leaves is removed by Bench.Cleanup. nil needs nothing.
 	Plant func(ctx context.Context, b *Bench) error

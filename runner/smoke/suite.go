@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -33,6 +35,8 @@ type Suite struct {
 	// World is what must not be reached, nil for one of the test's own. It is given where a
 	// weakened sandbox is on its network.
 	World *World
+	// WithDoor is Runner with another way out, where it is no *runner.Runner.
+	WithDoor func(runner.Door) Runner
 	// TempDir holds what is put on the host; "" is the system's place.
 	TempDir string
 }
@@ -135,7 +139,8 @@ func (s *Suite) limits() job.Limits {
 
 // all runs the entries: those that share a sandbox first, the others one by one.
 func (b *Bench) all(ctx context.Context, entries []Entry, r *Report) []Result {
-	outcomes := b.shared(ctx, entries, r)
+	outcomes := b.shared(ctx, entries, r, false)
+	maps.Copy(outcomes, b.shared(ctx, entries, r, true))
 	var out []Result
 	for _, e := range entries {
 		x := Result{ID: e.ID, Group: e.Group, Title: e.Title}
@@ -160,13 +165,14 @@ type shared struct {
 	lines []probe.Line
 }
 
-// shared runs the entries that share one sandbox.
-func (b *Bench) shared(ctx context.Context, entries []Entry, r *Report) map[string]shared {
+// shared runs the entries that share a sandbox: the one with a door, or the one
+// without.
+func (b *Bench) shared(ctx context.Context, entries []Entry, r *Report, door bool) map[string]shared {
 	var in []Entry
 	s := Session{Name: "shared"}
 	out := map[string]shared{}
 	for _, e := range entries {
-		if e.Alone != nil || e.Skip[b.Backend] != "" {
+		if e.Alone != nil || e.Skip[b.Backend] != "" || e.Door != door {
 			continue
 		}
 		if e.Plant != nil {
@@ -184,6 +190,9 @@ func (b *Bench) shared(ctx context.Context, entries []Entry, r *Report) map[stri
 	}
 	if len(in) == 0 {
 		return out
+	}
+	if door {
+		s.Name, s.Door, s.Allow = "door", b.door, allowed
 	}
 	s.Watch = func(ctx context.Context, live *Live) error {
 		for _, e := range in {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // World is what a sandbox must not reach, with live listeners that tell what came:
@@ -30,7 +32,7 @@ type World struct {
 }
 
 // servicePorts are what servers of an operator listen on, in the world.
-var servicePorts = []uint16{22, 53, 80, 443, 853, 2375, 2376, 5432, 6379, 9090, 10250}
+var servicePorts = []uint16{22, 53, 80, 443, 853, 2375, 2376, sandbox.DoorPort, 5432, 6379, 9090, 10250}
 
 // datagramPorts are the world's for UDP.
 var datagramPorts = []uint16{53, 123, 443}
@@ -40,7 +42,7 @@ const maxHosts = 6
 
 // NewWorld makes a world. Without root it has only the host's own addresses.
 func NewWorld(name string) (*World, error) {
-	w := &World{abstract: "@quavon-smoke-" + name}
+	w := &World{abstract: "@quavon-world-" + name}
 	err := w.listenHere()
 	if err == nil && os.Geteuid() == 0 {
 		err = w.listenThere()

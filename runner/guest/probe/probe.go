@@ -29,7 +29,7 @@ type Probe struct {
 
 // All lists the probes, a group a file.
 func All() []Probe {
-	return slices.Concat(identity, privilege, filesystem, device, network, crossing, limits, control, timing)
+	return slices.Concat(identity, privilege, filesystem, device, network, doorway, crossing, limits, control, timing)
 }
 
 // Find returns the probe of an id, nil when there is none.
