@@ -3,7 +3,6 @@ package compose
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -219,9 +218,9 @@ func (s *services) write(tx phase.Tx, w *wanted) error {
 	return tx.WriteFile(s.Target.Compose(), w.compose, 0o644)
 }
 
-// start brings the services in line, one by one. A running runner is stopped first,
-// which drains it: what it has begun it ends or hands back before anything that it
-// needs is replaced.
+// start brings the services in line: first what others need, and when that is healthy
+// the others. A running runner is stopped before, which drains it: what it has begun
+// it ends or hands back while all that it needs is there.
 func (s *services) start(ctx context.Context, todo map[string]string, show phase.Reporter) error {
 	e, err := s.engine(ctx)
 	if err != nil {
@@ -234,26 +233,28 @@ func (s *services) start(ctx context.Context, todo map[string]string, show phase
 	if err := s.drain(ctx, e, todo, show); err != nil {
 		return err
 	}
-	for _, name := range ours {
-		if todo[name] == "" || todo[name] == "remove" {
+	for _, group := range [][]string{{Valkey, Guard}, {Egress, Runner}} {
+		group = slices.DeleteFunc(group, func(n string) bool { return todo[n] == "" || todo[n] == "remove" })
+		if len(group) == 0 {
 			continue
 		}
-		if err := c.run(ctx, show, "up", "--detach", "--no-deps", "--no-build", name); err != nil {
+		if err := c.run(ctx, show, append([]string{"up", "--detach", "--no-build"}, group...)...); err != nil {
 			return err
 		}
-		show.Line(fmt.Sprintf("%s: %s", name, map[string]string{"start": "started", "replace": "replaced"}[todo[name]]))
-		if name == Runner { // the next phase waits for it
+		for _, name := range group {
+			show.Line(name + ": " + past[todo[name]])
+		}
+		if group[0] == Egress || group[0] == Runner { // the next phase waits for these
 			continue
 		}
-		if err := e.await(ctx, []string{name}, s.Timeout, show); err != nil {
+		if err := e.await(ctx, group, s.Timeout, show); err != nil {
 			return err
 		}
 	}
-	if err := c.run(ctx, show, "up", "--detach", "--no-build", "--remove-orphans"); err != nil {
-		return err
-	}
-	return nil
+	return c.run(ctx, show, "up", "--detach", "--no-build", "--remove-orphans")
 }
+
+var past = map[string]string{"start": "started", "replace": "replaced"}
 
 func (s *services) drain(ctx context.Context, e *engine, todo map[string]string, show phase.Reporter) error {
 	units, err := e.units(ctx)
