@@ -1,0 +1,270 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quavon/quavon/installer/journal"
+	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/fault"
+)
+
+// Report is how an installation ended.
+type Report struct {
+	Phases []Ended `json:"phases"`
+	// Changed says that something is other than before.
+	Changed bool `json:"changed"`
+	// Standing are things that could not be taken back.
+	Standing []journal.Standing `json:"standing,omitempty"`
+}
+
+// Ended is a phase's part of a report.
+type Ended struct {
+	Phase   string         `json:"phase"`
+	Outcome Outcome        `json:"outcome"`
+	Took    time.Duration  `json:"took"`
+	Changes []phase.Change `json:"changes,omitempty"`
+}
+
+// together are the phases that stand or fall together: images and stack are only worth
+// something when they have been proven.
+var together = []string{phase.Images, phase.Compose, phase.Wait, phase.Smoke}
+
+// undoTime bounds the taking back of a phase after an interruption.
+const undoTime = 5 * time.Minute
+
+// Install does what Plan says.
+func (in *Installer) Install(ctx context.Context) (r *Report, err error) {
+	j, err := in.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	r = &Report{}
+	if err := in.recover(ctx, j, r); err != nil {
+		return r, err
+	}
+	plan, err := in.plan(ctx, j)
+	if err == nil {
+		err = in.consent(plan)
+	}
+	if err != nil {
+		return r, errors.Join(err, j.Leave())
+	}
+	phases, err := in.wanted(j)
+	if err != nil {
+		return r, err
+	}
+	if err := in.apply(ctx, j, phases, r); err != nil {
+		return r, err
+	}
+	if _, err := j.Keep(in.kept()); err != nil {
+		return r, fault.Wrap(err, "keep this installation for a rollback", "make room in "+j.Dir)
+	}
+	return r, nil
+}
+
+// recover takes back what an earlier process left half done.
+func (in *Installer) recover(ctx context.Context, j *journal.Journal, r *Report) error {
+	phases, err := j.Interrupted()
+	if err != nil || len(phases) == 0 {
+		return err
+	}
+	in.View.Line(interrupted(phases) + ": taking that back")
+	return in.rollBack(ctx, j, r)
+}
+
+// rollBack takes back the phases under way; an error says what could not be.
+func (in *Installer) rollBack(ctx context.Context, j *journal.Journal, r *Report) error {
+	standing, err := j.Rollback(ctx)
+	r.Standing = append(r.Standing, standing...)
+	if err != nil {
+		return fault.Wrap(err, "take back what was begun", "correct that, then "+in.Again)
+	}
+	return stands(standing, in.Again)
+}
+
+// stands is an error that lists what should be gone.
+func stands(all []journal.Standing, again string) error {
+	var what, do []string
+	for _, s := range all {
+		if s.Failed {
+			what = append(what, s.What)
+		}
+		if s.Do != "" {
+			do = append(do, s.Do)
+		}
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	return fault.New("could not be taken back: "+strings.Join(what, "; "), strings.Join(append(do, again), "; then "))
+}
+
+// consent asks for what the plan needs.
+func (in *Installer) consent(plan []Planned) error {
+	changes := Changes(plan)
+	if len(changes) == 0 {
+		return nil
+	}
+	for _, c := range changes {
+		if c.Risk == "" || slices.Contains(in.Accept, c.Risk) {
+			continue
+		}
+		flag := "--accept-risk=" + c.Risk
+		if in.Ask == nil {
+			return fault.New(fmt.Sprintf("%s: %s", c.Target, c.RiskWhy), "when that may be, add "+flag)
+		}
+		if yes, err := in.Ask(fmt.Sprintf("%s: %s. Go on? (%s)", c.Target, c.RiskWhy, flag)); err != nil || !yes {
+			return errors.Join(err, ErrDeclined)
+		}
+		in.Accept = append(in.Accept, c.Risk)
+	}
+	if in.Yes {
+		return nil
+	}
+	if in.Ask == nil {
+		return fault.New("nobody can be asked whether to make these changes, as there is no terminal",
+			"look at them with --dry-run, then add --yes")
+	}
+	if yes, err := in.Ask("Make these changes?"); err != nil || !yes {
+		return errors.Join(err, ErrDeclined)
+	}
+	return nil
+}
+
+// ErrDeclined is what became of a question.
+var ErrDeclined = fault.New("not confirmed, and nothing was changed", "")
+
+// apply makes the phases stand, one by one, the last of them together.
+func (in *Installer) apply(ctx context.Context, j *journal.Journal, phases []phase.Phase, r *Report) error {
+	for len(phases) > 0 {
+		n := 1
+		if slices.Contains(together, phases[0].Name()) {
+			n = len(phases)
+		}
+		if err := in.applyTogether(ctx, j, phases[:n], r); err != nil {
+			return err
+		}
+		phases = phases[n:]
+	}
+	return nil
+}
+
+func (in *Installer) applyTogether(ctx context.Context, j *journal.Journal, phases []phase.Phase, r *Report) error {
+	tx, first := j.Begin(), len(r.Phases)
+	for _, p := range phases {
+		e, err := in.applyOne(ctx, p, tx)
+		r.Phases = append(r.Phases, e)
+		if err != nil {
+			return in.failed(ctx, j, r, first, named(p.Name(), err))
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return in.failed(ctx, j, r, first, fault.Wrap(err, "note what was done", "make room in "+j.Dir))
+	}
+	r.Changed = r.Changed || slices.ContainsFunc(r.Phases[first:], func(e Ended) bool { return e.Outcome == Changed })
+	return nil
+}
+
+// applyOne plans again, as the phases before may have changed what there is to do.
+func (in *Installer) applyOne(ctx context.Context, p phase.Phase, tx *journal.Tx) (e Ended, err error) {
+	start := time.Now()
+	e = Ended{Phase: p.Name(), Outcome: Failed}
+	in.View.Begin(p.Name())
+	defer func() {
+		e.Took = time.Since(start)
+		in.View.End(p.Name(), e.Outcome, e.Took)
+	}()
+	if err := context.Cause(ctx); err != nil {
+		return e, err
+	}
+	if err := tx.Enter(p.Name()); err != nil {
+		return e, err
+	}
+	changes, err := p.Plan(ctx)
+	if err != nil {
+		return e, err
+	}
+	before := tx.Steps()
+	if len(changes) > 0 {
+		err = p.Apply(ctx, tx, in.View)
+	}
+	if err != nil {
+		return e, err
+	}
+	for _, c := range changes {
+		in.View.Changed(c)
+	}
+	e.Outcome = Unchanged
+	if tx.Steps() > before || len(changing(changes)) > 0 {
+		e.Outcome, e.Changes = Changed, changing(changes)
+	}
+	return e, nil
+}
+
+// failed takes back what was under way, and says what stands.
+func (in *Installer) failed(ctx context.Context, j *journal.Journal, r *Report, first int, cause error) error {
+	var done []string
+	for _, e := range r.Phases[:first] {
+		if e.Outcome == Changed {
+			done = append(done, e.Phase)
+		}
+	}
+	if in.Retain {
+		in.View.Line("left as it is, as --retain says; another installation takes it back first")
+		return cause
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	if in.Hurry != nil {
+		defer context.AfterFunc(hurried(clean, in.Hurry), cancel)()
+	}
+	err := in.rollBack(clean, j, r)
+	for i := first; i < len(r.Phases); i++ {
+		if r.Phases[i].Outcome == Changed {
+			r.Phases[i].Outcome = Undone
+		}
+	}
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	in.View.Line(standsLine(r.Phases[len(r.Phases)-1].Phase, done))
+	return errors.Join(cause, j.Leave())
+}
+
+func standsLine(name string, done []string) string {
+	line := "phase " + name + " was taken back"
+	if len(done) > 0 {
+		line += "; what stands: " + strings.Join(done, ", ")
+	}
+	return line
+}
+
+// hurried ends when hurry does.
+func hurried(ctx context.Context, hurry <-chan struct{}) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-hurry:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
+// kept are the files of a generation.
+func (in *Installer) kept() []string {
+	var all []string
+	for _, p := range in.Phases {
+		if k, ok := p.(phase.Keeper); ok {
+			all = append(all, k.Files()...)
+		}
+	}
+	return all
+}

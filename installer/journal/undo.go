@@ -1,0 +1,277 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/installer/phase"
+)
+
+// Standing is something that could not be taken back.
+type Standing struct {
+	// What stands, and why.
+	What string
+	// Do is what to type, "" when it only needs to be known.
+	Do string
+	// Failed says that another try may succeed.
+	Failed bool
+}
+
+// Interrupted are the phases that an earlier process began and did not end.
+func (j *Journal) Interrupted() ([]string, error) {
+	p, err := j.pending()
+	return p.Phases, err
+}
+
+// pending reads phase.json. One whose steps are in state.json already, because the
+// process was killed in between, is over.
+func (j *Journal) pending() (p pending, err error) {
+	path := filepath.Join(j.Dir, pendingName)
+	err = readJSON(path, &p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return pending{}, nil
+	}
+	if err == nil {
+		err = known(p.Schema, p.Version)
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	if p.Seq <= j.state.Seq {
+		return pending{}, remove(path)
+	}
+	return p, nil
+}
+
+// Rollback takes back the steps that are under way, or were when their process ended. It
+// can be called again after it failed.
+func (j *Journal) Rollback(ctx context.Context) ([]Standing, error) {
+	p, err := j.pending()
+	if err != nil || len(p.Phases) == 0 {
+		return nil, err
+	}
+	var standing []Standing
+	failed := false
+	for _, r := range slices.Backward(p.Records) {
+		s := j.undo(ctx, r, phase.Failed)
+		standing = append(standing, s...)
+		failed = failed || slices.ContainsFunc(s, func(s Standing) bool { return s.Failed })
+	}
+	if failed {
+		return standing, nil
+	}
+	j.point("rolled back")
+	return standing, errors.Join(remove(filepath.Join(j.Dir, pendingName)), j.sweep())
+}
+
+// Uninstall takes back all that stands, newest first. What it can't take back stays
+// noted.
+func (j *Journal) Uninstall(ctx context.Context, purge bool) ([]Standing, error) {
+	how := phase.Uninstall
+	if purge {
+		how = phase.Purge
+	}
+	var standing []Standing
+	var left []Record
+	for len(j.state.Owned) > 0 {
+		i := len(j.state.Owned) - 1
+		r := j.state.Owned[i]
+		if r.Kind == kindFile && !purge && j.Data != nil && j.Data(r.Path) {
+			left = append(left, r)
+			standing = append(standing, Standing{What: r.Path + " is kept"})
+		} else {
+			s := j.undo(ctx, r, how)
+			standing = append(standing, s...)
+			if slices.ContainsFunc(s, func(s Standing) bool { return s.Failed }) {
+				left = append(left, r)
+			}
+		}
+		j.state.Owned = j.state.Owned[:i]
+		delete(j.state.Phases, r.Phase)
+		if err := j.saveUninstall(left); err != nil {
+			return standing, err
+		}
+	}
+	slices.Reverse(left)
+	j.state.Owned, j.state.Phases = left, map[string]Done{}
+	if err := j.saveState(); err != nil {
+		return standing, err
+	}
+	return standing, j.sweep()
+}
+
+// saveUninstall writes down what is still to be taken back, with what stays.
+func (j *Journal) saveUninstall(left []Record) error {
+	rest := j.state.Owned
+	j.state.Owned = slices.Clone(rest)
+	for _, r := range slices.Backward(left) {
+		j.state.Owned = append(j.state.Owned, r)
+	}
+	err := j.saveState()
+	j.state.Owned = rest
+	j.point("uninstalled one")
+	return err
+}
+
+// undo takes back one step, which may have been made, half made or not at all.
+func (j *Journal) undo(ctx context.Context, r Record, how phase.How) []Standing {
+	var err error
+	switch r.Kind {
+	case kindAct:
+		if err = j.Undo(ctx, r.Phase, *r.Act, how); err != nil {
+			return []Standing{{What: fmt.Sprintf("%s of phase %s: %v", r.Act.Name, r.Phase, err), Failed: true}}
+		}
+		return nil
+	case kindDir:
+		err = remove(r.Path)
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
+			return nil // others have put something there
+		}
+	case kindLink:
+		return j.undoLink(r)
+	case kindFile:
+		return j.undoFile(r)
+	default:
+		err = fmt.Errorf("%q is no kind of step", r.Kind)
+	}
+	return failed(r.Path, err)
+}
+
+func failed(path string, err error) []Standing {
+	if err == nil {
+		return nil
+	}
+	return []Standing{{What: fmt.Sprintf("%s: %v", path, err), Failed: true}}
+}
+
+func (j *Journal) undoLink(r Record) []Standing {
+	is, err := linkAt(r.Path)
+	switch {
+	case err != nil:
+		return []Standing{{What: r.Path + " was changed since, and stays"}}
+	case is == r.Was:
+		return failed(r.Path, remove(temporary(r.Path)))
+	case is != r.Is:
+		return []Standing{{What: r.Path + " points elsewhere by now, and stays"}}
+	case r.Was == "":
+		return failed(r.Path, remove(r.Path))
+	}
+	return failed(r.Path, j.link(r.Was, r.Path))
+}
+
+func (j *Journal) undoFile(r Record) []Standing {
+	if err := remove(temporary(r.Path)); err != nil && !errors.Is(err, unix.ENOTDIR) {
+		return failed(r.Path, err)
+	}
+	now, err := read(r.Path)
+	switch {
+	case err != nil:
+		return failed(r.Path, err)
+	case now.same(r.Before):
+		return nil
+	case now.same(r.After):
+		return failed(r.Path, j.restore(r))
+	}
+	return j.revert(r, now)
+}
+
+func (l look) same(o look) bool { return l.Existed == o.Existed && l.Contents == o.Contents }
+
+func (j *Journal) restore(r Record) error {
+	if !r.Before.Existed {
+		return remove(r.Path)
+	}
+	data, err := j.kept(r.Before.Contents)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(r.Path), 0o755); err != nil {
+		return err
+	}
+	return j.replace(r.Path, data, r.Before)
+}
+
+// revert takes our change out of a file that others have changed since. Where that
+// can't be done the file stays, and what was there before is put where it is found.
+func (j *Journal) revert(r Record, now look) []Standing {
+	if !now.Existed {
+		return nil // somebody has removed it, which is what we wanted or their business
+	}
+	if f := j.reverter(r.Path); f != nil && r.After.Existed {
+		next, ok, err := j.reverted(f, r, now)
+		switch {
+		case err == nil && ok && next == nil:
+			return failed(r.Path, remove(r.Path))
+		case err == nil && ok:
+			return failed(r.Path, j.replace(r.Path, next, now))
+		}
+	}
+	s := Standing{What: r.Path + " was changed since, and stays"}
+	if !r.Before.Existed {
+		return []Standing{s}
+	}
+	data, err := j.kept(r.Before.Contents)
+	if err != nil {
+		return failed(r.Path, err)
+	}
+	path := filepath.Join(j.Dir, keptDir, filepath.Base(r.Path)+"."+time.Now().UTC().Format("20060102T150405Z"))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return failed(r.Path, err)
+	}
+	if err := j.replace(path, data, look{Mode: 0o600, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}); err != nil {
+		return failed(r.Path, err)
+	}
+	s.Do = fmt.Sprintf("diff %s %s", path, r.Path)
+	return []Standing{s}
+}
+
+func (j *Journal) reverted(f Revert, r Record, now look) (next []byte, ok bool, err error) {
+	var before []byte
+	if r.Before.Existed {
+		if before, err = j.kept(r.Before.Contents); err != nil {
+			return nil, false, err
+		}
+	}
+	after, err := j.kept(r.After.Contents)
+	if err != nil {
+		return nil, false, err
+	}
+	return f(before, after, now.data)
+}
+
+func (j *Journal) reverter(path string) Revert {
+	if j.Revert == nil {
+		return nil
+	}
+	return j.Revert(path)
+}
+
+// Plan is what Uninstall would take back, newest first.
+func (j *Journal) Plan(purge bool) []phase.Change {
+	var all []phase.Change
+	for _, r := range slices.Backward(j.state.Owned) {
+		c := phase.Change{Action: phase.Remove, Target: r.Path}
+		switch {
+		case r.Kind == kindAct:
+			c = phase.Change{Action: phase.Run, Target: r.Act.Name, Summary: "take it back"}
+		case r.Kind == kindFile && !purge && j.Data != nil && j.Data(r.Path):
+			c.Action, c.Summary = phase.Check, "stays, as data does; --purge removes it"
+		case r.Kind == kindFile && r.Before.Existed:
+			c.Action, c.Summary = phase.Edit, "take our part out"
+		case r.Kind == kindDir:
+			c.Summary = "when it is empty"
+		case r.Kind == kindLink && r.Was != "":
+			c.Action, c.Summary = phase.Edit, "point it at "+r.Was
+		}
+		all = append(all, c)
+	}
+	return all
+}
