@@ -23,6 +23,9 @@ type Bench struct {
 
 	root    job.Root
 	limits  job.Limits
+	bound   Bound
+	planted planted
+	done    map[string]error
 	world   *World
 	door    runner.Door
 	cleanup []func() error

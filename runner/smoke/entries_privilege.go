@@ -1,22 +1,66 @@
 package smoke
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// refused are the errors of what a capability would be needed for.
+var refused = []string{"EPERM"}
 
 func privilegeEntries() []Entry {
+	return slices.Concat(capabilityEntries(), callEntries(), agentEntries())
+}
+
+func capabilityEntries() []Entry {
+	attempt := func(subs ...string) func(*Case) Outcome {
+		return expects(map[Family][]Expect{
+			GVisor: each("B1-attempts", refused, subs...), Shared: each("B1-attempts", refused, subs...),
+		})
+	}
+	const control = "tried with valid arguments on files of the job's own, which could be made before and after"
 	return []Entry{
 		{
 			ID: "B1-masks", Group: GroupPrivilege, Quick: true, Title: "a job has no capability in any set",
-			Control: "the sets are asked for in two ways, which must agree",
-			Weak:    []string{"caps"}, Inside: []string{"B1-masks"}, Judge: noCapabilities,
+			Control: "the sets are asked for in two ways, and both must answer",
+			Weak:    []string{"cap-sys-admin", "cap-all", "runc-cap-all"}, Inside: []string{"B1-masks"}, Judge: noCapabilities,
 		},
 		{
-			ID: "B1-attempts", Group: GroupPrivilege, Quick: true, Title: "what takes a capability is refused",
-			Control: "each is tried with valid arguments on a file of the job's own, which could be made",
-			Weak:    []string{"caps"}, Inside: []string{"B1-attempts"},
-			Judge: expects(map[Family][]Expect{
-				GVisor: each("B1-attempts", []string{"EPERM"},
-					"chown", "setuid", "mount", "mknod", "sethostname", "settime", "packet", "chroot"),
-			}),
+			ID: "B1-files", Group: GroupPrivilege, Quick: true, Title: "a job can't give files away, make nodes, mount or change its root",
+			Control: control, Weak: []string{"cap-sys-admin", "cap-all", "runc-cap-all"}, Inside: []string{"B1-attempts"},
+			Judge: attempt("chown", "mknod", "chroot", "mount"),
+		},
+		{
+			ID: "B1-users", Group: GroupPrivilege, Quick: true, Title: "a job can't become another user",
+			Control: control, Weak: []string{"cap-all", "root", "runc-cap-all"}, Inside: []string{"B1-attempts"},
+			Judge: attempt("setuid", "setgid", "setgroups"),
+		},
+		{
+			ID: "B1-system", Group: GroupPrivilege, Quick: true, Title: "a job can't change its host's name, clock or limits",
+			Control: control, Weak: []string{"cap-sys-admin", "cap-all"}, Inside: []string{"B1-attempts"},
+			Judge: attempt("sethostname", "settime", "rlimit"),
+		},
+		{
+			ID: "B1-packets", Group: GroupPrivilege, Quick: true, Title: "a job can't read or forge packets",
+			Control: control, Weak: []string{"cap-net-raw", "cap-all", "runc-cap-all"}, Inside: []string{"B1-attempts"},
+			Judge: attempt("packet", "raw"),
+		},
+		{
+			ID: "B2-nnp", Group: GroupPrivilege, Quick: true, Title: "no program can give a job new privileges",
+			Control: "the switch is read in two ways", Weak: []string{"suid", "runc-suid"}, Inside: []string{"B2-nnp"},
+			Judge: func(c *Case) Outcome { return c.facts("B2-nnp", map[string]string{"status": "1", "prctl": "1"}) },
+		},
+		{
+			ID: "B2-setuid", Group: GroupPrivilege, Quick: true, Title: "programs with the setuid bit run as the job",
+			Control: "there must be such programs, and each must be seen running", Weak: []string{"suid", "runc-suid"},
+			Inside: []string{"B2-setuid"}, Judge: setuid, Skip: map[string]string{
+				"docker-runsc": "an image needn't have programs with the setuid bit; gVisor heeds none unless it is registered with --allow-suid, which is refused",
+			},
+		},
+		{
+			ID: "B5-ids", Group: GroupPrivilege, Quick: true, Title: "a job is nobody special: neither root nor in a group of the host's",
+			Control: "the agent's own id must be another", Weak: []string{"root", "agent-exposed"}, Inside: []string{"B5-ids"}, Judge: ordinary,
 		},
 	}
 }
@@ -34,4 +78,77 @@ func noCapabilities(c *Case) Outcome {
 		}
 	}
 	return verdict(broken, unsure)
+}
+
+// facts compares what was found with what must be.
+func (c *Case) facts(id string, want map[string]string) Outcome {
+	var broken, unsure []string
+	for sub, value := range want {
+		l := c.Find(id, sub)
+		switch {
+		case l == nil || l.Errno != "" || l.Answer == "":
+			unsure = append(unsure, sub+" can't be read")
+		case l.Answer != value:
+			broken = append(broken, fmt.Sprintf("%s is %.80q", sub, l.Answer))
+		}
+	}
+	slices.Sort(broken)
+	return verdict(broken, unsure)
+}
+
+// setuid looks as whom the programs ran: as whoever the job is.
+func setuid(c *Case) Outcome {
+	var broken, unsure []string
+	ran := 0
+	for _, l := range c.Lines {
+		if !strings.HasPrefix(l.Sub, "/") {
+			continue
+		}
+		switch l.Answer {
+		case "0":
+			broken = append(broken, l.Sub+" ran as root")
+		case "": // it ended before it was seen
+		default:
+			ran++
+		}
+	}
+	if ran+len(broken) == 0 {
+		unsure = append(unsure, "no program with the setuid bit could be seen running")
+	}
+	return verdict(broken, unsure)
+}
+
+// hostGroups are those whose members have more of a host than others.
+var hostGroups = []string{"root", "docker", "kvm", "disk", "sudo", "wheel", "adm", "shadow", "libvirt", "lxd", "incus"}
+
+// ordinary says whether a job is nobody special.
+func ordinary(c *Case) Outcome {
+	get := func(sub string) string {
+		if l := c.Find("B5-ids", sub); l != nil && l.Errno == "" {
+			return l.Answer
+		}
+		return "?"
+	}
+	var broken, unsure []string
+	uids := strings.Fields(get("uid"))
+	for _, id := range slices.Concat(uids, strings.Fields(get("gid")), strings.Fields(get("groups"))) {
+		switch id {
+		case "0":
+			broken = append(broken, "it has an id of root's")
+		case "?":
+			unsure = append(unsure, "its ids can't be read")
+		}
+	}
+	for name := range strings.FieldsSeq(get("group-names")) {
+		if slices.Contains(hostGroups, name) {
+			broken = append(broken, "it is in the group "+name)
+		}
+	}
+	agent := strings.Fields(get("agent"))
+	if len(agent) != 4 || len(uids) == 0 {
+		unsure = append(unsure, "whose the agent is can't be read")
+	} else if slices.Contains(agent, uids[0]) {
+		broken = append(broken, "the agent has its uid "+uids[0])
+	}
+	return verdict(slices.Compact(broken), unsure)
 }

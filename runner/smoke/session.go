@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/guest/probe"
@@ -41,21 +42,44 @@ type Session struct {
 // Live is a sandbox while its probes run, and what became of it.
 type Live struct {
 	// Job is the id of its job.
-	Job string
-	// Lines are the results so far, or all of them.
+	Job   string
 	lines func() []probe.Line
 	// Result is there at the end.
 	Result job.Result
 
-	mu   sync.Mutex
-	seen map[string]error
+	mu    sync.Mutex
+	found map[string]Outcome
 }
 
-// Note keeps what an entry's Watch has found.
-func (l *Live) note(id string, err error) {
+// note keeps what an entry's Watch has found.
+func (l *Live) note(id string, o Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen[id] = err
+	l.found[id] = o
+}
+
+// seen is what an entry's Watch has found.
+func (l *Live) seen(id string) Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o, ok := l.found[id]
+	if !ok {
+		return Outcome{CouldNotRun, "nothing was looked at from outside"}
+	}
+	return o
+}
+
+// until waits for a result, or for ctx.
+func (l *Live) until(ctx context.Context, id, sub string) {
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	for (&Case{Lines: l.Lines()}).Find(id, sub) == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Lines are the results that have come so far.
@@ -67,7 +91,7 @@ func (b *Bench) Run(ctx context.Context, s Session) ([]probe.Line, *Live, error)
 	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errors.New("the sandbox's time is over"))
 	defer cancel()
 	out := newStream(b.Nonce, s.Inside)
-	live := &Live{Job: b.jobID(s.Name), lines: out.soFar, seen: map[string]error{}}
+	live := &Live{Job: b.jobID(s.Name), lines: out.soFar, found: map[string]Outcome{}}
 	doc, err := b.input(s)
 	if err != nil {
 		return nil, live, err

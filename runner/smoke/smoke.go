@@ -88,8 +88,9 @@ type Entry struct {
 	// Plant prepares the host before the sandbox starts, and adds to the input's
 	// parameters. What it leaves is removed by Bench.Cleanup. nil needs nothing.
 	Plant func(ctx context.Context, b *Bench) error
-	// Watch looks at the live sandbox from outside; nil doesn't.
-	Watch func(ctx context.Context, b *Bench, live *Live) error
+	// Watch looks at the live sandbox from outside; nil doesn't. What it finds broken,
+	// or can't find out, is the entry's outcome.
+	Watch func(ctx context.Context, b *Bench, live *Live) Outcome
 	// Judge decides. It is called when every line has come and the workbench worked.
 	Judge func(c *Case) Outcome
 	// Alone runs an entry that needs sandboxes of its own, instead of the above.
@@ -107,10 +108,11 @@ type Outcome struct {
 
 // Case is what a judge has.
 type Case struct {
+	Entry *Entry
 	Bench *Bench
 	// Lines are the results of the entry's probes.
 	Lines []probe.Line
-	// Live is what was seen from outside.
+	// Live is the sandbox, which has ended by now.
 	Live *Live
 }
 
@@ -130,12 +132,6 @@ type Runner interface {
 	Run(ctx context.Context, spec job.Spec, streams runner.Streams) (job.Result, error)
 }
 
-// Located is a Runner that knows its sandboxes' processes by itself, as those of
-// tests do. Else the backend is asked.
-type Located interface {
-	Processes(ctx context.Context, id string) ([]int, error)
-}
-
 // Times of a smoke test.
 const (
 	// QuickTime bounds the quick set.
@@ -143,5 +139,7 @@ const (
 	// sessionTime bounds one sandbox.
 	sessionTime = 90 * time.Second
 	// watchTime bounds what is looked at from outside.
-	watchTime = 10 * time.Second
+	watchTime = 30 * time.Second
+	// tickTime is between two looks at what comes from inside.
+	tickTime = 10 * time.Millisecond
 )

@@ -28,6 +28,8 @@ type Suite struct {
 	Policies sandbox.Policies
 	// Guest is the host path of quavon-guest.
 	Guest string
+	// Binary is the host path of the runtime, "" when it isn't known.
+	Binary string
 	// Locate lists the host's processes of a sandbox; nil can't.
 	Locate func(ctx context.Context, id string) ([]int, error)
 	// Image is a digest to run in where the host's toolchain can't be shown.
@@ -65,6 +67,7 @@ func (s *Suite) Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.bound = o.Bound
 	r := &Report{
 		Version: Version, Nonce: b.Nonce, Backend: s.Backend, Full: o.Full, Guest: digest, Started: start, Bound: o.Bound,
 	}
@@ -112,7 +115,8 @@ func (s *Suite) bench() (*Bench, error) {
 		}
 	}
 	if err == nil {
-		err = os.Mkdir(b.Workspace, 0o755)
+		// Whoever finds the directory may use it: that is what the probes try.
+		err = errors.Join(os.Chmod(dir, 0o711), os.Mkdir(b.Workspace, 0o755), os.Chmod(b.Workspace, 0o755))
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -210,7 +214,7 @@ func (b *Bench) shared(ctx context.Context, entries []Entry, r *Report, door boo
 			out[e.ID] = shared{Outcome{CouldNotRun, err.Error()}, own}
 			continue
 		}
-		out[e.ID] = shared{e.judge(&Case{Bench: b, Lines: own, Live: live}), own}
+		out[e.ID] = shared{e.judge(&Case{Entry: &e, Bench: b, Lines: own, Live: live}), own}
 	}
 	return out
 }
@@ -239,8 +243,11 @@ func (e *Entry) judge(c *Case) Outcome {
 		}
 	}
 	o := e.Judge(c)
-	if err := c.Live.seen[e.ID]; err != nil && o.Verdict != Broken {
-		return Outcome{CouldNotRun, "looking from outside: " + err.Error()}
+	if e.Watch == nil || o.Verdict == Broken {
+		return o
+	}
+	if w := c.Live.seen(e.ID); w.Verdict != Held {
+		return w
 	}
 	return o
 }

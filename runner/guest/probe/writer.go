@@ -41,6 +41,9 @@ func (w *writer) result(id, sub, errno, answer string) {
 // bounded cuts an answer and leaves out what would grow in JSON.
 func bounded(s string) string {
 	s = strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return ' '
+		}
 		if r < ' ' && r != '\n' || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\ufffd' {
 			return '.'
 		}

@@ -1,0 +1,77 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// setuidDirs are where programs with the setuid bit are, in this order.
+var setuidDirs = []string{"/mnt/setuid", "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/lib/openssh", "/usr/local/bin"}
+
+// maxSetuid bounds how many of them are tried.
+const maxSetuid = 8
+
+// setuidPrograms runs programs of root's that have the setuid bit and looks as whom
+// they run.
+func setuidPrograms(c *Context) {
+	found := findSetuid()
+	c.Say("found", fmt.Sprint(len(found)))
+	for _, path := range found {
+		c.Try(path, func() (string, error) { return runsAs(path) })
+	}
+}
+
+func findSetuid() []string {
+	var found []string
+	for _, dir := range setuidDirs {
+		if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
+			continue
+		}
+		entries, _ := os.ReadDir(dir) // what can't be listed has none for us
+		for _, e := range entries {
+			fi, err := e.Info()
+			if err != nil || !fi.Mode().IsRegular() || fi.Mode()&os.ModeSetuid == 0 || fi.Mode()&0o001 == 0 {
+				continue
+			}
+			if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid == 0 && len(found) < maxSetuid {
+				found = append(found, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return found
+}
+
+// runsAs starts a program, which waits for its input or ends, and returns the
+// effective uid that it was last seen with.
+func runsAs(path string) (string, error) {
+	arg := "-p" // a shell keeps its rights with it; others refuse it
+	if strings.HasPrefix(filepath.Base(path), "quavon-guest") {
+		arg = Command // which waits for its input
+	}
+	cmd := exec.Command(path, arg)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	uid := ""
+	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+		f := strings.Fields(statusField(string(data), "Uid"))
+		if len(f) != 4 || strings.HasPrefix(statusField(string(data), "State"), "Z") {
+			break
+		}
+		uid = f[1]
+	}
+	_ = in.Close()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	return uid, nil
+}
