@@ -133,6 +133,28 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
+func TestRevert(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, before, after, now, want string }{
+		{"added", "A=1\n", "A=1\nK=v\n", "A=2\nK=v\nB=3\n", "A=2\nB=3\n"},
+		{"changed", "K=1\n", "K=2\n", "K=2 # c\nB=3\n", "K=1 # c\nB=3\n"},
+		{"changed since", "K=1\n", "K=2\n", "K=3\n", "K=3\n"},
+		{"removed since", "A=1\n", "A=1\nK=2\n", "A=1\n", "A=1\n"},
+		{"profiles", "COMPOSE_PROFILES=a\n", "COMPOSE_PROFILES=a,sandbox\n", "COMPOSE_PROFILES=a,sandbox,b\n", "COMPOSE_PROFILES=a,b\n"},
+		{"file of ours, more in it", "", "K=v\n", "K=v\nB=1\n", "B=1\n"},
+		{"file of ours", "", "K=v\n", "K=v\n", ""},
+	} {
+		var before []byte
+		if c.before != "" {
+			before = []byte(c.before)
+		}
+		next, ok, err := Revert(before, []byte(c.after), []byte(c.now))
+		if err != nil || !ok || string(next) != c.want {
+			t.Errorf("%s: %v %v %q", c.name, ok, err, next)
+		}
+	}
+}
+
 // TestRandomFiles: whatever file compose reads and whatever value is set, compose
 // reads the value, and all else as before.
 func TestRandomFiles(t *testing.T) {

@@ -60,7 +60,7 @@ func (j *Journal) Rollback(ctx context.Context) ([]Standing, error) {
 	}
 	var standing []Standing
 	failed := false
-	for _, r := range slices.Backward(p.Records) {
+	for _, r := range order(p.Records) {
 		s := j.undo(ctx, r, phase.Failed)
 		standing = append(standing, s...)
 		failed = failed || slices.ContainsFunc(s, func(s Standing) bool { return s.Failed })
@@ -70,6 +70,16 @@ func (j *Journal) Rollback(ctx context.Context) ([]Standing, error) {
 	}
 	j.point("rolled back")
 	return standing, errors.Join(remove(filepath.Join(j.Dir, pendingName)), j.sweep())
+}
+
+// order is that of taking back: newest first, but acts after all files, as they bring
+// programs in line with the files that are there again, and directories last.
+func order(records []Record) []Record {
+	rank := map[string]int{kindAct: 1, kindDir: 2}
+	all := slices.Clone(records)
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b Record) int { return rank[a.Kind] - rank[b.Kind] })
+	return all
 }
 
 // Uninstall takes back all that stands, newest first. What it can't take back stays
