@@ -58,6 +58,11 @@ func (c Config) docker() []*doctor.Check {
 			Code: "QD918", Name: "docker-socket", Title: "only root and a group reach the engine", Group: groupDocker,
 			Needs: []string{"QD911"}, Severity: doctor.Failure, DefaultFix: "run `chmod o-rwx` on the socket", Run: c.dockerSocket,
 		},
+		{
+			Code: "QD919", Name: "compose", Title: "the client has a compose that knows our file", Group: groupDocker,
+			Needs: []string{"QD911"}, Severity: doctor.Warning,
+			DefaultFix: "install the plugin docker-compose (docker-compose-plugin in Docker's packages), 2.17 or newer", Run: c.compose,
+		},
 	}
 }
 
@@ -143,6 +148,10 @@ func (c Config) dockerEngine(ctx context.Context) doctor.Finding {
 	if err := c.get(ctx, "/info", &info); err != nil {
 		return doctor.Unknown(err)
 	}
+	if real, err := c.Host.Resolve(socket); err == nil && strings.Contains(real, "/.colima/") {
+		return doctor.Failed("the engine is Colima's, in a machine of its own, and its configuration is made anew at each start",
+			"install Docker Engine on this host; for development, put runtimes below `docker:` of ~/.colima/default/colima.yaml")
+	}
 	return engineKind(version.Version, info)
 }
 
@@ -218,8 +227,17 @@ func (c Config) dockerWrapper(ctx context.Context) doctor.Finding {
 		return doctor.Failed(fmt.Sprintf("%s is mounted noexec, where dockerd keeps the start script of %s", info.DockerRootDir,
 			strings.Join(with, ", ")), "")
 	}
+	if len(with) > 0 && c.enforcingSELinux() {
+		return doctor.Warned("SELinux is enforcing: its labels may keep dockerd from the start script of "+strings.Join(with, ", "),
+			"if jobs fail with \"permission denied\", register the runtime without runtimeArgs")
+	}
 	return doctor.Passed(fmt.Sprintf("%d runtimes have arguments, and %s allows to run programs: %t", len(with), info.DockerRootDir,
 		!root.NoExec))
+}
+
+func (c Config) enforcingSELinux() bool {
+	data, _ := c.Host.ReadFile("/sys/fs/selinux/enforce") // without SELinux there is none
+	return strings.TrimSpace(string(data)) == "1"
 }
 
 func (c Config) dockerSocket(context.Context) doctor.Finding {

@@ -29,11 +29,13 @@ import (
 //	!filesystems     path magic free inodes free-inodes [noexec]
 //	!modes           path mode uid gid
 //	!env             KEY=value
+//	!opens           device, then "ok" or the name of an error
+//	!hardlink        "ok" or the name of an error
 //	!interpreter     of runsc
 //	!gone            names of files to leave out, one a line
 //	!links           link target
 //	!peer            number of the process behind the engine's socket
-//	!run/COMMAND     stdout; "! message" for a failure
+//	!run/COMMAND     stdout; a line "! message" last for a failure
 //	!get/PATH        status, then the body
 type fake struct {
 	files map[string]string
@@ -154,6 +156,20 @@ func (h *fake) FileSystem(p string) (FileSystem, error) {
 	}, nil
 }
 
+func (h *fake) Open(p string) error {
+	if f := h.line("!opens", p); f != nil && f[0] != "ok" {
+		return &fs.PathError{Op: "open", Path: p, Err: errno(f[0])}
+	}
+	return nil
+}
+
+func (h *fake) HardLink(from, to string) error {
+	if f := h.fields("!hardlink"); f[0] != "ok" {
+		return &os.LinkError{Op: "link", Old: from, New: to, Err: errno(f[0])}
+	}
+	return nil
+}
+
 func (h *fake) Env(key string) string {
 	for l := range strings.Lines(h.files["!env"]) {
 		if v, ok := strings.CutPrefix(l, key+"="); ok {
@@ -195,7 +211,7 @@ func (h *fake) Clock() (Clock, error) {
 }
 
 func errno(name string) error {
-	for _, e := range []unix.Errno{unix.EACCES, unix.EBUSY, unix.ENODEV, unix.ENOENT, unix.EIO, unix.EPERM} {
+	for _, e := range []unix.Errno{unix.EACCES, unix.EBUSY, unix.ENODEV, unix.ENOENT, unix.EIO, unix.EPERM, unix.EXDEV, unix.ENXIO} {
 		if unix.ErrnoName(e) == name {
 			return e
 		}
@@ -217,15 +233,15 @@ func (h *fake) Interpreter(string) (string, error) {
 
 func (h *fake) Run(_ context.Context, argv ...string) (string, error) {
 	name := strings.Join(argv, " ")
-	if argv[0] == "unshare" {
+	if argv[0] == "unshare" && argv[1] == "--net" {
 		name = "unshare nft" // the rules themselves are tried on the real host
 	}
 	out, ok := h.files["!run/"+name]
 	if !ok {
 		return "", fmt.Errorf("%s: %w", argv[0], fs.ErrNotExist)
 	}
-	if message, failed := strings.CutPrefix(out, "! "); failed {
-		return "", errors.New(strings.TrimSpace(message))
+	if out, message, failed := strings.Cut("\n"+out, "\n! "); failed {
+		return strings.TrimPrefix(out, "\n"), errors.New(strings.TrimSpace(message))
 	}
 	return out, nil
 }

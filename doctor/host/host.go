@@ -22,6 +22,10 @@ type Host interface {
 	ReadDir(path string) ([]string, error)
 	// FileSystem tells of the mounted file system that path is on.
 	FileSystem(path string) (FileSystem, error)
+	// Open opens a device for reading and writing, and closes it.
+	Open(path string) error
+	// HardLink makes a file in one directory, links it into another and removes both.
+	HardLink(from, to string) error
 	Env(key string) string
 	Kernel() (Kernel, error)
 	User() (User, error)

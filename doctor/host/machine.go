@@ -41,6 +41,18 @@ func (c Config) machine() []*doctor.Check {
 			Needs: []string{"QD901"}, Severity: doctor.Warning,
 			DefaultFix: "install the processor's microcode and the newest kernel; boot with mitigations=auto,nosmt", Run: c.processor,
 		},
+		{
+			Code: "QD907", Name: "namespaces", Title: "user namespaces can be made", Group: groupHost, Needs: []string{"QD901"},
+			Severity: doctor.Failure, DefaultFix: "run as root, on the host instead of in a container", Run: c.userns,
+		},
+		{
+			Code: "QD908", Name: "hyper-threading", Title: "no two sandboxes share a core", Group: groupHost, Needs: []string{"QD901"},
+			Severity: doctor.Warning, DefaultFix: "boot with nosmt, or `echo off >/sys/devices/system/cpu/smt/control`", Run: c.threads,
+		},
+		{
+			Code: "QD909", Name: "modules", Title: "the kernel has what virtual machines and images on disk need", Group: groupHost,
+			Needs: []string{"QD901"}, Severity: doctor.Warning, DefaultFix: "load them: `modprobe NAME`", Run: c.modules,
+		},
 	}
 }
 
@@ -145,9 +157,17 @@ func (c Config) processor(context.Context) doctor.Finding {
 			open = append(open, name+": "+s)
 		}
 	}
+	revision, pkg := c.microcode()
 	if len(open) > 0 {
-		return doctor.Failed(fmt.Sprintf("the processor has %d open holes that sandboxes could use against each other", len(open)), "",
-			open...)
+		fix := ""
+		if pkg != "" {
+			fix = "run `apt install " + pkg + "` (in a virtual machine, on the host below), use the newest kernel, boot with " +
+				"mitigations=auto,nosmt"
+		}
+		if revision != "" {
+			open = append(open, "microcode "+revision)
+		}
+		return doctor.Failed("the processor has open holes that sandboxes could use against each other", fix, open...)
 	}
 	return doctor.Passed(fmt.Sprintf("the kernel knows %d holes, and none is open", len(names)))
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
@@ -76,46 +77,100 @@ func (c Config) nftFeatures(ctx context.Context) doctor.Finding {
 	return doctor.Passed("sets, connection state, counters and NAT work")
 }
 
-// nftChain is a base chain in nft's JSON.
+// nftChain is a chain in nft's JSON; those with a hook see every packet.
 type nftChain struct {
 	Family, Table, Name, Hook, Policy string
+}
+
+// nftRule is a rule in nft's JSON.
+type nftRule struct {
+	Family, Table, Chain string
+	Expr                 []map[string]json.RawMessage
+}
+
+// refusesAll says whether a rule drops or rejects whatever comes to it.
+func (r *nftRule) refusesAll() bool {
+	refuses := false
+	for _, e := range r.Expr {
+		for verb := range e {
+			switch verb {
+			case "drop", "reject":
+				refuses = true
+			case "counter", "log":
+			default:
+				return false // a match, or a jump elsewhere
+			}
+		}
+	}
+	return refuses
 }
 
 // ours begins the names of tables that are Quavon's own.
 const ours = "quavon"
 
 func (c Config) otherFirewalls(ctx context.Context) doctor.Finding {
-	out, err := c.Host.Run(ctx, "nft", "-j", "list", "chains")
+	out, err := c.Host.Run(ctx, "nft", "-j", "list", "ruleset")
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	var list struct {
-		Nftables []struct{ Chain *nftChain }
-	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
+	found, err := refusals(out)
+	if err != nil {
 		return doctor.Unknown(fmt.Errorf("nft's answer: %w", err))
 	}
-	var found []string
-	for _, e := range list.Nftables {
-		if h := e.Chain; h != nil && h.Policy == "drop" && (h.Hook == "forward" || h.Hook == "input") && !strings.HasPrefix(h.Table, ours) {
-			found = append(found, fmt.Sprintf("table %s %s, chain %s drops at %s what it doesn't accept", h.Family, h.Table, h.Name,
-				h.Hook))
+	for _, file := range []string{"/etc/nftables.conf", "/etc/sysconfig/nftables.conf"} {
+		data, err := c.Host.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return doctor.Unknown(err)
 		}
-	}
-	data, err := c.Host.ReadFile("/etc/nftables.conf")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return doctor.Unknown(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(strings.TrimSpace(line), "flush ruleset") {
-			found = append(found,
-				"/etc/nftables.conf has \"flush ruleset\": a reload of nftables.service takes every table away, the sandboxes' too")
+		for line := range strings.Lines(string(data)) {
+			if strings.HasPrefix(strings.TrimSpace(line), "flush ruleset") {
+				found = append(found,
+					file+" has \"flush ruleset\": a reload of nftables.service takes every table away, the sandboxes' too")
+			}
 		}
 	}
 	if len(found) > 0 {
 		return doctor.Failed("another firewall stands in the way", "", found...)
 	}
 	return doctor.Passed("no other base chain drops, and no configuration flushes")
+}
+
+// refusals are the chains of others that refuse at forward or input what they don't
+// accept: by policy, or by a rule without a condition.
+func refusals(ruleset string) ([]string, error) {
+	var list struct {
+		Nftables []struct {
+			Chain *nftChain
+			Rule  *nftRule
+		}
+	}
+	if err := json.Unmarshal([]byte(ruleset), &list); err != nil {
+		return nil, err
+	}
+	hooks := map[[3]string]string{}
+	var found []string
+	add := func(family, table, chain, hook string) {
+		s := fmt.Sprintf("table %s %s, chain %s drops at %s what it doesn't accept", family, table, chain, hook)
+		if !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	for _, e := range list.Nftables {
+		switch {
+		case e.Chain != nil && (e.Chain.Hook == "forward" || e.Chain.Hook == "input") && !strings.HasPrefix(e.Chain.Table, ours):
+			h := e.Chain
+			hooks[[3]string{h.Family, h.Table, h.Name}] = h.Hook
+			if h.Policy == "drop" {
+				add(h.Family, h.Table, h.Name, h.Hook)
+			}
+		case e.Rule != nil && e.Rule.refusesAll():
+			// nft lists a table's chains before its rules.
+			if hook := hooks[[3]string{e.Rule.Family, e.Rule.Table, e.Rule.Chain}]; hook != "" {
+				add(e.Rule.Family, e.Rule.Table, e.Rule.Chain, hook)
+			}
+		}
+	}
+	return found, nil
 }
 
 // legacyRules looks where the old interface lists its tables; rules of the new one

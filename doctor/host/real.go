@@ -92,6 +92,29 @@ func (Real) FileSystem(path string) (FileSystem, error) {
 	}, nil
 }
 
+// Open implements Host.
+func (Real) Open(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// HardLink implements Host.
+func (Real) HardLink(from, to string) error {
+	f, err := os.CreateTemp(from, ".quavon-doctor-")
+	if err != nil {
+		return err
+	}
+	other := filepath.Join(to, filepath.Base(f.Name())+".link")
+	err = errors.Join(f.Close(), os.Link(f.Name(), other))
+	if err == nil {
+		err = os.Remove(other)
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}
+
 // Env implements Host.
 func (Real) Env(key string) string { return os.Getenv(key) }
 

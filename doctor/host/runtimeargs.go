@@ -64,12 +64,47 @@ func (c Config) dockerRuntimes(ctx context.Context) doctor.Finding {
 			seen[name+" in daemon.json"] = r
 		}
 	}
+	for _, added := range flagsOf(d.args, "add-runtime") {
+		name, file, _ := strings.Cut(added, "=")
+		seen[name+" by a flag of "+d.from] = dockerRuntime{Path: file}
+	}
 	var info engineInfo
 	noEngine := c.get(ctx, "/info", &info)
 	for name, r := range info.Runtimes {
 		seen[name+" in the engine"] = r
 	}
-	return judgeRuntimes(seen, noEngine)
+	found := judgeRuntimes(seen, noEngine)
+	if found.State == doctor.Pass {
+		if dropped := c.droppedFlags(ctx, d, seen); len(dropped) > 0 {
+			return doctor.Failed("gVisor is registered with flags that the installed one doesn't have: every job would fail",
+				"take them out of daemon.json's runtimes, and restart dockerd", dropped...)
+		}
+	}
+	return found
+}
+
+// droppedFlags are registered flags that a runtime's own `flags` doesn't list. One
+// that can't be asked has nothing said against it here: QD952 runs it.
+func (c Config) droppedFlags(ctx context.Context, d daemon, seen map[string]dockerRuntime) []string {
+	var dropped []string
+	for _, where := range sortedKeys(seen) {
+		r := seen[where]
+		if !isGVisor(where, r) || !filepath.IsAbs(r.Path) || len(r.Args) == 0 {
+			continue
+		}
+		// gVisor lists them on stderr.
+		out, err := c.Host.Run(ctx, "sh", "-c", `exec "$0" flags 2>&1`, d.root+r.Path)
+		if err != nil {
+			continue
+		}
+		for _, arg := range r.Args {
+			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			if strings.HasPrefix(arg, "-") && !strings.Contains(out, "\n  -"+name+"\n") && !strings.Contains(out, "\n  -"+name+" ") {
+				dropped = append(dropped, where+": "+arg)
+			}
+		}
+	}
+	return dropped
 }
 
 func judgeRuntimes(seen map[string]dockerRuntime, noEngine error) doctor.Finding {

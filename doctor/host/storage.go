@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/doctor"
 	"github.com/quavon/quavon/runner/fault"
 )
@@ -29,6 +31,16 @@ func (c Config) storage() []*doctor.Check {
 		{
 			Code: "QD943", Name: "secrets", Title: "nobody else can read the secrets", Group: groupStorage,
 			Severity: doctor.Failure, DefaultFix: "run `chmod 600` on what is listed", Run: c.secrets,
+		},
+		{
+			Code: "QD944", Name: "same-filesystem", Title: "images can be linked to where sandboxes are", Group: groupStorage,
+			Needs: []string{"QD940"}, Severity: doctor.Warning,
+			DefaultFix: "keep all of the state directory on one file system, without mounts inside", Run: c.sameFileSystem,
+		},
+		{
+			Code: "QD945", Name: "job-users", Title: "no user of the host has a job's number", Group: groupStorage,
+			Needs: []string{"QD901"}, Severity: doctor.Warning,
+			DefaultFix: "give that user another number: `usermod -u`, `groupmod -g`, or edit /etc/subuid and /etc/subgid", Run: c.jobUsers,
 		},
 	}
 }
@@ -91,11 +103,42 @@ func (c Config) pathLength(context.Context) doctor.Finding {
 	if err != nil {
 		return doctor.Unknown(err)
 	}
+	for _, key := range []string{"VALKEY_HOST", "DOCKER_HOST"} {
+		name := strings.TrimPrefix(c.Host.Env(key), "unix://")
+		if strings.HasPrefix(name, "/") && len(name) > socketPath {
+			return doctor.Failed(fmt.Sprintf("%s names a socket whose path has %d bytes, %d are possible", key, len(name), socketPath),
+				"move the socket to a shorter path, as below /run")
+		}
+	}
 	text := fmt.Sprintf("%s has %d bytes, %d are possible", dir, len(dir), socketPath-belowState)
 	if len(dir) > socketPath-belowState {
 		return doctor.Failed(text, "")
 	}
 	return doctor.Passed(text)
+}
+
+// sameFileSystem really links a file, which neither device numbers nor mount points
+// stand for: a bind mount of the same file system can't be linked across either.
+func (c Config) sameFileSystem(context.Context) doctor.Finding {
+	dir, err := c.StateDir()
+	if err != nil {
+		return doctor.Unknown(err)
+	}
+	images, sandboxes := path.Join(dir, "images"), path.Join(dir, "sandboxes")
+	for _, d := range []string{images, sandboxes} {
+		if _, err := c.Host.Stat(d); errors.Is(err, fs.ErrNotExist) {
+			return doctor.Skipped("there is no " + d + " yet")
+		}
+	}
+	switch err := c.Host.HardLink(images, sandboxes); {
+	case err == nil:
+		return doctor.Passed("a file of " + images + " was linked into " + sandboxes)
+	case errors.Is(err, unix.EXDEV):
+		return doctor.Failed(fmt.Sprintf("%s and %s are on two file systems or mounts: images would be copied for each machine", images,
+			sandboxes), "")
+	default:
+		return doctor.Unknown(err)
+	}
 }
 
 // secretFiles are the settings that name a file with a secret.
