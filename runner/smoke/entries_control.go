@@ -1,5 +1,12 @@
 package smoke
 
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
 func controlEntries() []Entry {
 	return []Entry{
 		reach{
@@ -11,5 +18,41 @@ func controlEntries() []Entry {
 				}
 			},
 		}.entry(),
+		{
+			ID: "H2-secrets", Group: GroupControl, Quick: true, Title: "no secret of the host is in what a job can read",
+			Control: "a secret in a file of the job's own is found", Weak: []string{"env-secret", "agent-secret", "runc-host-pid"},
+			Inside: []string{"H2-secrets"}, Plant: plantSecrets, Judge: noSecrets,
+		},
 	}
+}
+
+// plantSecrets puts secrets into this process's environment and into the command line
+// of another.
+func plantSecrets(_ context.Context, b *Bench) error {
+	name := "QUAVON_SMOKE_" + b.Nonce
+	if err := os.Setenv(name, Secret()); err != nil {
+		return err
+	}
+	b.Cleanup(func() error { return os.Unsetenv(name) })
+	cmd := exec.Command("/bin/sh", "-c", "read x", Secret()) //nolint:noctx // ended by its stdin
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	b.Cleanup(func() error {
+		in.Close()
+		_ = cmd.Wait() // read fails at the end of its input
+		return nil
+	})
+	return os.WriteFile(filepath.Join(b.Dir, ".env"), []byte("KEY="+Secret()+"\n"), 0o600)
+}
+
+func noSecrets(c *Case) Outcome {
+	if l := c.Find("H2-secrets", "control"); l == nil || l.Errno != "" {
+		return Outcome{CouldNotRun, "not even a secret of the job's own is found"}
+	}
+	return c.attempts(each("H2-secrets", []string{"ENOENT"}, "environment", "command-lines", "files"))
 }

@@ -32,7 +32,7 @@ func directEntries() []Entry {
 			},
 		}.entry(),
 		reach{
-			Entry: Entry{ID: "E3-host", Quick: true, Title: "no address of the host can be reached", Weak: []string{"host-network", "runc-host-network"}},
+			Entry: Entry{ID: "E3-host", Quick: true, Title: "no address of the host can be reached", Weak: onNetwork},
 			here:  true, targets: hostTargets,
 		}.entry(),
 		reach{

@@ -1,3 +1,66 @@
 package smoke
 
-func timingEntries() []Entry { return nil }
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quavon/quavon/runner/guest/probe"
+	"github.com/quavon/quavon/runner/job"
+)
+
+func timingEntries() []Entry {
+	return []Entry{
+		{
+			ID: "I1-wall", Group: GroupTiming, Title: "a job that ignores every signal ends with its wall clock, and nothing of it stays",
+			Control: "its signs of life come until then; without a clock they go on", Weak: []string{"no-wall-clock"}, Alone: outlive,
+		},
+		{
+			ID: "I3-clock", Group: GroupTiming, Quick: true, Title: "a job can't move the clock",
+			Control: "the kernel of a job that may takes the same call", Weak: []string{"runc-caps", "runc-root", "runc-kernel"},
+			Inside: []string{"I3-clock"},
+			Judge: expects(map[Family][]Expect{
+				GVisor: each("I3-clock", []string{"ENOSYS", "EPERM"}, "adjtimex", "clock-adjtime"),
+			}),
+		},
+	}
+}
+
+// outlive gives a job that beats for 8 seconds a clock of less.
+func outlive(ctx context.Context, b *Bench) Outcome {
+	const id, wall, late = "I1-wall", 1500 * time.Millisecond, 5 * time.Second
+	limits := with(func(l *job.Limits) { l.Wall = wall })
+	var pids *group
+	start := time.Now()
+	lines, live, err := b.Run(ctx, Session{
+		Name: lower(id), Inside: []string{id}, Limits: &limits,
+		Watch: func(ctx context.Context, live *Live) error {
+			start = time.Now()
+			if b.Locate != nil {
+				pids, _ = b.group(ctx, live.Job) // what isn't found isn't looked at afterwards
+			}
+			return nil
+		},
+	})
+	took := time.Since(start)
+	c := &Case{Bench: b, Lines: lines, Live: live}
+	switch {
+	case c.Find(id, probe.SubAll) != nil:
+		return Outcome{Broken, fmt.Sprintf("the job ran to its own end, %v after its start", took.Round(time.Millisecond))}
+	case took > late:
+		return Outcome{Broken, fmt.Sprintf("the job ended %v after its start", took.Round(time.Millisecond))}
+	case c.Find(id, "beat-0") == nil:
+		return Outcome{CouldNotRun, fmt.Sprintf("the job showed no sign of life: %v", err)}
+	case live.Result.Reason != job.ReasonTimeoutWall:
+		return Outcome{CouldNotRun, fmt.Sprintf("the job ended for another reason: %q, %v", live.Result.Reason, err)}
+	}
+	if pids != nil {
+		if left := pids.stillThere(ctx); left != nil {
+			return Outcome{Broken, "still there: " + strings.Join(left, ", ")}
+		}
+	}
+	return Outcome{Verdict: Held}
+}
+
+func lower(id string) string { return strings.ToLower(id) }

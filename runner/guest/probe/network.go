@@ -47,7 +47,11 @@ func (c *Context) connect(network, address, text string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return talk(fd, text+"\n")
+	answer, err := talk(fd, "GET /"+text+" HTTP/1.1\r\n\r\n")
+	if err != nil && network != "udp" {
+		return "connected, and then " + err.Error(), nil
+	}
+	return answer, err
 }
 
 // talk sends a text and returns the beginning of the answer. A datagram to which
@@ -64,7 +68,7 @@ func talk(fd int, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(buf[:n]), nil
+	return firstLine(buf[:n]), nil
 }
 
 // dial returns a connected socket that doesn't block.

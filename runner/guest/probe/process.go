@@ -124,3 +124,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	l.b.Write(p[:min(len(p), max(0, MaxLine-l.b.Len()))])
 	return len(p), nil
 }
+
+// timeLimited is a context of this program's own.
+func timeLimited(limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), limit, context.DeadlineExceeded) //nolint:forbidigo // the root of this program
+}

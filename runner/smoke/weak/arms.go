@@ -97,6 +97,7 @@ var limits = []Arm{
 }
 
 var jobs = []Arm{
+	{Name: "no-cleanup", What: "an ended sandbox is left as it is", keep: true},
 	{Name: "no-wall-clock", What: "the wall clock is off", job: func(_ Lab, s *job.Spec) { s.Limits.Wall = 0 }},
 	{Name: "no-output-limit", What: "output is not limited", job: func(_ Lab, s *job.Spec) { s.Limits.Output = 0 }},
 	{
@@ -107,7 +108,7 @@ var jobs = []Arm{
 			}
 		},
 	},
-	{Name: "open-door", What: "the door is open in every step, to everywhere", job: openDoor, door: Door{}},
+	{Name: "open-door", What: "the door is open in every step, to everywhere", job: openDoor, door: true},
 }
 
 // runc is an arm with runc in place of runsc.

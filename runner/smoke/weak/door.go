@@ -24,20 +24,27 @@ func openDoor(_ Lab, s *job.Spec) {
 }
 
 // Door is a proxy that asks no questions: whatever a job wants to reach is dialled.
-type Door struct{}
+type Door struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
 
 // Check implements runner.Door.
 func (Door) Check([]string) error { return nil }
 
 // Open implements runner.Door.
-func (Door) Open(ctx context.Context, _ string, _ int, _ []string) (runner.Passage, error) {
+func (d Door) Open(ctx context.Context, _ string, _ int, _ []string) (runner.Passage, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &passage{ctx: ctx, cancel: cancel}, nil
+	dial := d.dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTime}).DialContext
+	}
+	return &passage{ctx: ctx, cancel: cancel, dial: dial}, nil
 }
 
 type passage struct {
 	ctx    context.Context //nolint:containedctx // a passage is as long as its step
 	cancel context.CancelCauseFunc
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	count  atomic.Int64
 }
 
@@ -63,7 +70,7 @@ func (p *passage) Carry(c *agent.Conn) {
 	}
 	method, target, _ := strings.Cut(head, " ")
 	target, _, _ = strings.Cut(target, " ")
-	out, err := (&net.Dialer{Timeout: dialTime}).DialContext(p.ctx, "tcp", address(target))
+	out, err := p.dial(p.ctx, "tcp", address(target))
 	if err != nil {
 		_, _ = io.WriteString(c, "HTTP/1.1 502 Bad Gateway\r\n\r\n")
 		return

@@ -23,8 +23,8 @@ func (a Arm) Runner(l Lab, like *runner.Runner) (*Runner, error) {
 	}
 	r := &Runner{Runner: *like, arm: a, lab: l, release: release}
 	r.Backend = b
-	if a.door != nil {
-		r.Door = a.door
+	if a.door {
+		r.Door = Door{l.Dial}
 	}
 	return r, nil
 }
@@ -35,6 +35,15 @@ func (r *Runner) Run(ctx context.Context, s job.Spec, streams runner.Streams) (j
 		r.arm.job(r.lab, &s)
 	}
 	return r.Runner.Run(ctx, s, streams)
+}
+
+// WithDoor is the runner with another way out, unless the arm has its own.
+func (r *Runner) WithDoor(d runner.Door) *Runner {
+	with := *r
+	if !r.arm.door {
+		with.Door = d
+	}
+	return &with
 }
 
 // Close lets go of what the arm holds, once its sandboxes have ended.

@@ -10,12 +10,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
@@ -43,6 +43,8 @@ type Lab struct {
 	Netns, HostNetns string
 	// Secret is a value that no job may find.
 	Secret string
+	// Dial is how an open door connects; nil is this host's way.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Need is something of a Lab.
@@ -85,8 +87,9 @@ type Arm struct {
 	args   []func([]string) []string
 	limits func(*job.Limits)
 	job    func(Lab, *job.Spec)
-	door   runner.Door
+	door   bool
 	leak   string
+	keep   bool
 }
 
 // edit changes a bundle. The lab is checked for what the arm needs.
@@ -134,6 +137,10 @@ func (a Arm) backend(l Lab) (b sandbox.Backend, release func(), err error) {
 	if err != nil {
 		release()
 		return nil, nil, err
+	}
+	if a.keep {
+		k := &keeper{Backend: weak}
+		return k, k.release, nil
 	}
 	if a.limits == nil {
 		return weak, release, nil
