@@ -1,10 +1,12 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +31,7 @@ type doctorOptions struct {
 	Smoke, Local   bool
 	Full           bool
 	Edition        string
+	EnvFile        string
 	Ignore, Only   []string
 	Explain        string
 	Wait           time.Duration
@@ -65,6 +68,7 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 	f.BoolVar(&o.Local, "local", false, "check a backend of this host, without a queue; implies --sandbox-smoke")
 	f.StringVar(&o.Backend, "backend", runsc.Name, "backend of --local: "+strings.Join(backendNames, ", "))
 	f.StringVar(&o.Runsc, "runsc", "", "path of runsc")
+	f.StringVar(&o.EnvFile, "env-file", "", "the installation's .env (default: the one here, if there is one)")
 	f.BoolVar(&o.Full, "full", false, "make long checks in full")
 	f.StringVar(&o.Edition, "edition", "", "community, or enterprise, where a runner on the API's host is a failure (default: "+envEdition+")")
 	f.StringSliceVar(&o.Only, "only", nil, "make only these checks, and those they need")
@@ -155,8 +159,18 @@ func (o *doctorOptions) hostConfig() host.Config {
 			e, err := o.findEngine()
 			return e.Path(), e.From, err
 		},
-		StateDir: state.Default, CheckState: state.Check,
+		StateDir: state.Default, CheckState: state.Check, EnvFile: o.envPath,
 	}
+}
+
+// envPath is the .env file that is judged: the one named, else the one compose would
+// read here.
+func (o *doctorOptions) envPath() (file string, named bool) {
+	file, err := filepath.Abs(cmp.Or(o.EnvFile, ".env"))
+	if err != nil {
+		return o.EnvFile, o.EnvFile != ""
+	}
+	return file, o.EnvFile != ""
 }
 
 func (o *doctorOptions) list(all []*doctor.Check) error {

@@ -31,6 +31,8 @@ import (
 //	!env             KEY=value
 //	!opens           device, then "ok" or the name of an error
 //	!hardlink        "ok" or the name of an error
+//	!cut             paths of files whose last line has no end, and "end"
+//	!envfile         path of .env; !envnamed: any text when the operator gave it
 //	!interpreter     of runsc
 //	!gone            names of files to leave out, one a line
 //	!links           link target
@@ -82,6 +84,9 @@ func (h *fake) ReadFile(p string) ([]byte, error) {
 	data, ok := h.files[p]
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: p, Err: fs.ErrNotExist}
+	}
+	if h.line("!cut", p) != nil {
+		data = strings.TrimSuffix(data, "\n")
 	}
 	if strings.HasSuffix(p, "/cmdline") || strings.HasSuffix(p, "/environ") {
 		data = strings.ReplaceAll(strings.TrimSpace(data), " ", "\x00")
@@ -277,6 +282,7 @@ func (h *fake) config() Config {
 			return f[0], f[1], nil
 		},
 		StateDir: func() (string, error) { return strings.TrimSpace(h.files["!state"]), nil },
+		EnvFile: func() (string, bool) { return strings.TrimSpace(h.files["!envfile"]), h.files["!envnamed"] != "" },
 		CheckState: func(dir string) error {
 			if info, err := h.Stat(dir); err == nil && info.Mode&0o002 != 0 {
 				return fault.New(path.Base(dir)+" is writable by others", "run `chmod go-w "+dir+"`")

@@ -98,6 +98,9 @@ type Config struct {
 	// change.
 	StateDir   func() (string, error)
 	CheckState func(string) error
+	// EnvFile is the .env file's path, "" for none; named says that the operator gave
+	// it, so that it must be there. nil is none.
+	EnvFile func() (path string, named bool)
 }
 
 // Groups of checks.
@@ -107,12 +110,14 @@ const (
 	groupRuntime = "gVisor"
 	groupNetwork = "Network"
 	groupStorage = "State and storage"
+
+	groupSettings = "Settings"
 )
 
 // Checks are all of them, in the order in which they are shown.
 func Checks(c Config) []*doctor.Check {
 	var all []*doctor.Check
-	for _, group := range [][]*doctor.Check{c.machine(), c.kvm(), c.docker(), c.runtime(), c.network(), c.storage()} {
+	for _, group := range [][]*doctor.Check{c.machine(), c.kvm(), c.docker(), c.runtime(), c.network(), c.settings(), c.storage()} {
 		all = append(all, group...)
 	}
 	return all
