@@ -147,10 +147,7 @@ func residue(ctx context.Context, b *Bench) Outcome {
 		Watch: func(ctx context.Context, l *Live) (err error) {
 			id = l.Job
 			if live, err = b.group(ctx, id); err == nil {
-				during = traces(id)
-				if len(live.left()) == 0 {
-					during = nil
-				}
+				during = append(live.left(), live.members()...)
 			}
 			return err
 		},
@@ -176,12 +173,7 @@ const settleTime = 2 * time.Second
 func (g *group) stillThere(ctx context.Context) []string {
 	var left []string
 	waitFor(ctx, settleTime, func() bool {
-		left = g.left()
-		for _, pid := range g.pids {
-			if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid)); err == nil && strings.Contains(string(data), "smoke-") {
-				left = append(left, fmt.Sprintf("process %d", pid))
-			}
-		}
+		left = append(g.left(), g.members()...)
 		return left == nil
 	})
 	return left

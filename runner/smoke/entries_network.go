@@ -61,6 +61,13 @@ func directEntries() []Entry {
 				}
 			},
 		}.entry(),
+		{
+			ID: "E5-icmp", Group: GroupNetwork, Title: "no echo request gets out, and there are no raw sockets",
+			Control: "the same request is answered where there is a network", Weak: []string{"nic", "cap-net-raw", "caps", "runc-root", "runc-caps", "runc-kernel"},
+			Inside: []string{"E5-icmp"},
+			Judge: expects(map[Family][]Expect{GVisor: append(
+				each("E5-icmp", []string{"ENETUNREACH"}, "ping", "ping6"), Expect{Probe: "E5-icmp", Sub: "raw", Held: []string{"EPERM"}})}),
+		},
 		reach{
 			Entry: Entry{ID: "E6-ipv6", Title: "nothing can be reached by IPv6", Weak: onNetwork},
 			targets: func(*World) []Target {

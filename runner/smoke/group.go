@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,12 +111,35 @@ func (g *group) used() time.Duration {
 	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
-// left lists what is still there of it.
+// left lists the directories that are still there, but for those of groups that the
+// sandbox shared with this process.
 func (g *group) left() []string {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return []string{err.Error()}
+	}
 	var left []string
-	for _, dir := range g.dirs {
-		if _, err := os.Stat(dir); err == nil && strings.Contains(dir, "smoke-") {
+	for c, dir := range g.dirs {
+		shared := strings.Contains(string(own)+"\n", ":"+strings.TrimPrefix(dir, filepath.Join("/sys/fs/cgroup", c))+"\n")
+		if _, err := os.Stat(dir); err == nil && !shared && dir != filepath.Join("/sys/fs/cgroup", c) {
 			left = append(left, "the control group "+dir)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// members lists its processes that are still in it.
+func (g *group) members() []string {
+	var left []string
+	for _, pid := range g.pids {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		for c, dir := range g.dirs {
+			path := strings.TrimPrefix(dir, filepath.Join("/sys/fs/cgroup", c))
+			if err == nil && len(path) > 1 && strings.Contains(string(data), ":"+path+"\n") {
+				left = append(left, fmt.Sprintf("process %d", pid))
+				break
+			}
 		}
 	}
 	return left

@@ -70,24 +70,38 @@ func exchange(fd int, say []byte) ([]byte, error) {
 	}
 	buf := make([]byte, 1024)
 	n, err := unix.Read(fd, buf)
-	if err != nil {
-		return nil, err
+	// The two answers of SOCKS may come one by one.
+	for err == nil && n > 0 && n < socksReply && buf[0] == socks {
+		if err = await(fd, unix.POLLIN, doorTime); err != nil {
+			break
+		}
+		var more int
+		if more, err = unix.Read(fd, buf[n:]); more == 0 {
+			break
+		}
+		n += more
 	}
-	return buf[:n], nil
+	return buf[:max(n, 0)], err
 }
+
+// First bytes of SOCKS, and of what TLS says at its end; and how much SOCKS says to
+// have answered a request.
+const (
+	socks, alert = 5, 21
+	socksReply   = 4
+)
 
 // refusalOf names the proxy's answer, "" for one that lets through.
 func refusalOf(head []byte) string {
-	const socks, alert = 5, 21 // of TLS
 	fields := bytes.Fields(head)
 	switch {
 	case len(head) == 0:
 		return "closed"
 	case head[0] == alert:
 		return "tunnel closed"
-	case len(head) >= 4 && head[0] == socks && head[3] != 0: // the method, then the reply
+	case len(head) >= socksReply && head[0] == socks && head[3] != 0: // the method, then the reply
 		return "SOCKS " + string('0'+rune(head[3]))
-	case head[0] == socks:
+	case len(head) >= socksReply && head[0] == socks:
 		return ""
 	case len(fields) < 2 || !bytes.HasPrefix(head, []byte("HTTP/1.")):
 		return "no answer of a proxy"
