@@ -282,7 +282,7 @@ func (h *fake) config() Config {
 			return f[0], f[1], nil
 		},
 		StateDir: func() (string, error) { return strings.TrimSpace(h.files["!state"]), nil },
-		EnvFile: func() (string, bool) { return strings.TrimSpace(h.files["!envfile"]), h.files["!envnamed"] != "" },
+		EnvFile:  func() (string, bool) { return strings.TrimSpace(h.files["!envfile"]), h.files["!envnamed"] != "" },
 		CheckState: func(dir string) error {
 			if info, err := h.Stat(dir); err == nil && info.Mode&0o002 != 0 {
 				return fault.New(path.Base(dir)+" is writable by others", "run `chmod go-w "+dir+"`")

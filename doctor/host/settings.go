@@ -105,8 +105,10 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 
 // profiles are those of the services in the compose files of a directory.
 func (c Config) profiles(dir, named string) (known, files []string, err error) {
-	names := []string{"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml", "compose.override.yaml",
-		"compose.override.yml", "docker-compose.override.yml", "docker-compose.override.yaml"}
+	names := []string{
+		"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml", "compose.override.yaml",
+		"compose.override.yml", "docker-compose.override.yml", "docker-compose.override.yaml",
+	}
 	if named != "" {
 		names = strings.Split(named, ":")
 	}
