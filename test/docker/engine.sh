@@ -5,7 +5,7 @@
 #   engine.sh fetch            unpack the engine into the cache, print its directory
 #   engine.sh start DIR RUNSC [host-net]
 #                              start dockerd with its state in DIR and the runtime
-#                              "runsc"; print the socket's URL. With host-net it
+#                              "runsc", none for RUNSC "-"; print the socket's URL. With host-net it
 #                              lives in the host's network, without bridge or
 #                              firewall rules: only --network=host and none work
 #   engine.sh stop DIR         stop it and remove DIR
@@ -56,13 +56,15 @@ start() {
   if [[ $net = host-net ]]; then
     network='"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false, "ip-masq": false' enter=
   fi
+  local runtimes=',
+  "runtimes": {"runsc": {"path": "'$runsc'", "runtimeArgs": ["--platform=systrap"]}}'
+  if [[ $runsc = - ]]; then runtimes=; fi
   mkdir -p "$dir"
   cat >"$dir/daemon.json" <<JSON
 {
   "data-root": "$dir/data", "exec-root": "$dir/exec", "pidfile": "$dir/dockerd.pid",
   "hosts": ["unix://$dir/docker.sock"], $network,
-  "features": {"containerd-snapshotter": false},
-  "runtimes": {"runsc": {"path": "$runsc", "runtimeArgs": ["--platform=systrap"]}}
+  "features": {"containerd-snapshotter": false}$runtimes
 }
 JSON
   PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid $enter \

@@ -1,0 +1,199 @@
+package commands
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/doctor/host"
+	"github.com/quavon/quavon/installer"
+	"github.com/quavon/quavon/installer/compose"
+	"github.com/quavon/quavon/installer/daemonjson"
+	"github.com/quavon/quavon/installer/dotenv"
+	"github.com/quavon/quavon/installer/env"
+	"github.com/quavon/quavon/installer/journal"
+	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/installer/runtime"
+	"github.com/quavon/quavon/installer/secret"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/sandbox/docker"
+)
+
+// installer puts the phases together with what they need of other verbs.
+func (o *installOptions) installer() (*installer.Installer, *installView, error) {
+	t, err := o.makeTarget()
+	if err != nil {
+		return nil, nil, err
+	}
+	o.target = t
+	accepted := func(risk string) bool { return slices.Contains(o.Accept, risk) }
+	images := &installImages{program: o.program, target: t, secrets: o.Secrets, network: o.Network}
+	phases := []phase.Phase{
+		&preflight{o},
+		&runtime.Runtime{
+			Target: t, Source: o.Runsc, SHA512: o.RunscSum, Lib: o.Lib, DaemonJSON: o.DaemonJSON, Accepted: accepted,
+			Beside: func() (string, error) { return o.findRunsc("") }, KVM: host.Real{}.CreateVM,
+		},
+		&secret.Secrets{Target: t},
+		&env.Env{Target: t, Backend: o.Backend, Shell: o.env},
+	}
+	phases = append(phases, compose.Phases(compose.Options{Target: t, Images: images, Smoke: o.smoke})...)
+	show := newInstallView(o.program)
+	in := &installer.Installer{
+		Target: t, Phases: phases, View: show, Accept: o.Accept, Yes: o.Yes, Retain: o.Retain, From: o.From,
+		Again: o.again(), Hurry: o.Hurry,
+		Journal: journal.Options{Dir: t.State(), Version: ownVersion(), Revert: o.reverter(t), Data: func(path string) bool {
+			return filepath.Dir(path) == t.Secrets()
+		}},
+	}
+	if o.IO.InIsTerminal() && o.IO.ErrIsTerminal() {
+		in.Ask = o.ask
+	}
+	return in, show, nil
+}
+
+// makeTarget finds out what the installation is about. Without an engine its socket is
+// "", and the phases that need one say so.
+func (o *installOptions) makeTarget() (*phase.Target, error) {
+	t := &phase.Target{Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion()}
+	if t.Backend == "" {
+		t.Backend = runtime.Backend
+	}
+	e, err := o.findEngine()
+	if o.DockerHost != "" {
+		e, err = docker.Find(docker.Surroundings{Env: func(k string) string {
+			return map[string]string{"DOCKER_HOST": o.DockerHost}[k]
+		}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Socket = e.Path()
+	if !t.Sandbox {
+		has, err := env.HasSandbox(t)
+		if err != nil {
+			return nil, err
+		}
+		t.Sandbox = has
+	}
+	return t, nil
+}
+
+// reverter takes our part out of files that others have changed since.
+func (o *installOptions) reverter(t *phase.Target) func(string) journal.Revert {
+	return func(path string) journal.Revert {
+		switch {
+		case filepath.Base(path) == filepath.Base(t.Env()):
+			return dotenv.Revert
+		case strings.HasSuffix(path, ".json") && filepath.Dir(path) != t.Dir:
+			return func(before, after, now []byte) ([]byte, bool, error) {
+				return daemonjson.Revert(runtime.Name, before, after, now)
+			}
+		}
+		return nil
+	}
+}
+
+func (o *installOptions) ask(question string) (bool, error) {
+	if _, err := fmt.Fprintf(o.IO.ErrOut, "%s [y/N] ", printable(question)); err != nil {
+		return false, err
+	}
+	line, err := bufio.NewReader(o.IO.In).ReadString('\n')
+	if err != nil {
+		return false, fault.Wrap(err, "read the answer", "add --yes")
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// preflight is the doctor's checks of the host, as a phase.
+type preflight struct{ o *installOptions }
+
+var _ phase.Phase = (*preflight)(nil)
+
+// Name implements phase.Phase.
+func (*preflight) Name() string { return phase.Preflight }
+
+// ours are checks of what the installation itself brings.
+var ours = []string{"QD916", "QD920", "QD921", "QD922", "QD943"}
+
+// Plan implements phase.Phase.
+func (p *preflight) Plan(ctx context.Context) ([]phase.Change, error) {
+	c := (&doctorOptions{program: p.o.program}).hostConfig()
+	c.Socket = func() (path, from string, err error) { return p.o.target.Socket, "the installation", nil }
+	all := slices.DeleteFunc(host.Checks(c), func(c *doctor.Check) bool { return slices.Contains(ours, c.Code) })
+	ignore, err := doctor.Ignore(all, p.o.Ignore)
+	if err != nil {
+		return nil, err
+	}
+	r := doctor.Run(ctx, all, ignore)
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	var broken []string
+	fix := ""
+	for _, x := range r.Results {
+		if x.Ignored || x.State != doctor.Fail && x.State != doctor.Error {
+			continue
+		}
+		broken = append(broken, x.Code+": "+x.Message)
+		if fix == "" {
+			fix = x.Fix
+		}
+	}
+	if len(broken) > 0 {
+		return nil, fault.New("this host isn't ready: "+strings.Join(broken, "; "), fix+"; `quavon doctor` says more")
+	}
+	n := r.Counts()
+	return []phase.Change{{
+		Action: phase.Check, Target: "host", Summary: fmt.Sprintf("%d checks hold, %d warn: `quavon doctor` shows them", n[doctor.Pass], n[doctor.Warn]),
+	}}, nil
+}
+
+// Apply implements phase.Phase.
+func (*preflight) Apply(context.Context, phase.Tx, phase.Reporter) error { return nil }
+
+// Undo implements phase.Phase.
+func (*preflight) Undo(context.Context, phase.Act, phase.How, phase.Reporter) error { return nil }
+
+// smokeChecks are those of a backend of this host.
+var smokeChecks = []string{"QD951", "QD952", "QD953", "QD957", "QD958"}
+
+// smoke tests the sandboxes as `quavon doctor --sandbox-smoke` does, with the images of
+// the installation.
+func (o *installOptions) smoke(ctx context.Context, show phase.Reporter) error {
+	p := *o.program
+	p.LookupEnv = func(key string) (string, bool) {
+		switch key {
+		case lock.EnvFile:
+			return o.target.Lock(), true
+		case "DOCKER_HOST":
+			return "unix://" + o.target.Socket, true
+		}
+		return os.LookupEnv(key)
+	}
+	d := &doctorOptions{program: &p, Smoke: true, Local: true, Backend: o.target.Backend}
+	checks := (&localSandbox{doctorOptions: d}).checks()
+	checks, err := doctor.Select(checks, smokeChecks)
+	if err != nil {
+		return err
+	}
+	show.Status("testing what the sandboxes isolate")
+	r := doctor.Run(ctx, checks, nil)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for _, x := range r.Results {
+		show.Line(fmt.Sprintf("%s %s: %s", x.Code, x.State, x.Message))
+		if x.State == doctor.Fail || x.State == doctor.Error {
+			return fault.New(x.Code+": "+x.Message, x.Fix)
+		}
+	}
+	return nil
+}
