@@ -99,7 +99,7 @@ func limitsEntries() []Entry {
 				Control: "it could start some; the kernel's own limit is read from the sandbox's control group; without a limit all are there",
 				Weak:    []string{"no-pids-limit"},
 			},
-			limits: with(func(l *job.Limits) { l.Pids = pids }), amount: 60, reason: job.ReasonLimitPids,
+			limits: roomWith(func(l *job.Limits) { l.Pids = pids }), amount: 60, reason: job.ReasonLimitPids,
 			// Processes of the host: two for each, and the sandbox's own.
 			controller: "pids", v1: "pids.max", v2: "pids.max", most: 4*pids + 64,
 		}.entry(),
@@ -109,7 +109,7 @@ func limitsEntries() []Entry {
 				Control: "the kernel's own limit is read from the sandbox's control group; without a limit it has all of it",
 				Weak:    []string{"no-memory-limit"},
 			},
-			limits: with(func(l *job.Limits) { l.Memory = memory }), amount: 256, reason: job.ReasonLimitMemory,
+			limits: roomWith(func(l *job.Limits) { l.Memory = memory }), amount: 256, reason: job.ReasonLimitMemory,
 			controller: "memory", v1: "memory.limit_in_bytes", v2: "memory.max", most: memory,
 		}.entry(),
 		{
@@ -125,7 +125,7 @@ func limitsEntries() []Entry {
 				ID: "G5-output", Title: "a job's output is cut at its limit",
 				Control: "the output before the limit has come; without a limit all of it does", Weak: []string{"no-output-limit"},
 			},
-			limits: with(func(l *job.Limits) { l.Output = output }), amount: 600, reason: job.ReasonLimitOutput,
+			limits: roomWith(func(l *job.Limits) { l.Output = output }), amount: 600, reason: job.ReasonLimitOutput,
 		}.entry(),
 	}
 }
@@ -133,7 +133,7 @@ func limitsEntries() []Entry {
 // fillDisk sums up what a job could write.
 func fillDisk(ctx context.Context, b *Bench) Outcome {
 	const id, disk, amount = "G3-disk", 16 * mebibyte, 32
-	limits := with(func(l *job.Limits) { l.Disk = disk })
+	limits := roomWith(func(l *job.Limits) { l.Disk = disk })
 	lines, live, err := b.Run(ctx, Session{
 		Name: lower(id), Inside: []string{id}, Limits: &limits, Params: map[string][]string{probe.ParamAmount: {strconv.Itoa(amount)}},
 	})
@@ -170,7 +170,7 @@ func answerNumber(l *probe.Line) int64 {
 // spin measures what processor time the sandbox has while the job takes all it can.
 func spin(ctx context.Context, b *Bench) Outcome {
 	const id, share, during, tolerance = "G4-processor", 0.2, 1500 * time.Millisecond, 1.6
-	limits := with(func(l *job.Limits) { l.CPUs = share })
+	limits := roomWith(func(l *job.Limits) { l.CPUs = share })
 	o := Outcome{CouldNotRun, "nothing was measured"}
 	lines, _, err := b.Run(ctx, Session{
 		Name: lower(id), Inside: []string{id}, Limits: &limits,

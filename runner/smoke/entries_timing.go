@@ -30,7 +30,7 @@ func timingEntries() []Entry {
 // outlive gives a job that beats for 8 seconds a clock of less.
 func outlive(ctx context.Context, b *Bench) Outcome {
 	const id, wall, late = "I1-wall", 1500 * time.Millisecond, 5 * time.Second
-	limits := with(func(l *job.Limits) { l.Wall = wall })
+	limits := roomWith(func(l *job.Limits) { l.Wall = wall })
 	var pids *group
 	start := time.Now()
 	lines, live, err := b.Run(ctx, Session{
