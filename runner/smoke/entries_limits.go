@@ -82,7 +82,7 @@ func (u use) readBack(ctx context.Context, b *Bench, live *Live) (broken string,
 	return fmt.Sprintf("the kernel's limit is %d, and should be at most %d", n, u.most), nil
 }
 
-func with(change func(*job.Limits)) job.Limits {
+func roomWith(change func(*job.Limits)) job.Limits {
 	l := room
 	change(&l)
 	return l
