@@ -1,0 +1,93 @@
+package smoke_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quavon/quavon/runner/smoke"
+	"github.com/quavon/quavon/runner/smoke/weak"
+)
+
+// atOnce is how many weakened sandboxes are tested at the same time.
+const atOnce = 3
+
+// breaks lists what an arm must break, by the catalogue's own word.
+func breaks(arm string) []string {
+	var ids []string
+	for _, e := range smoke.Catalogue() {
+		if slices.Contains(e.Weak, arm) {
+			ids = append(ids, e.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// asked are the probes that are made in an arm: all that share a sandbox, and of those
+// with sandboxes of their own the ones that must be broken. QUAVON_TEST_MUTATIONS=all
+// makes the others too.
+func asked(arm string) []string {
+	var ids []string
+	for _, e := range smoke.Catalogue() {
+		if e.Alone == nil || slices.Contains(e.Weak, arm) || os.Getenv("QUAVON_TEST_MUTATIONS") == "all" {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// TestMutations runs the probes in every weakened sandbox: exactly those are broken
+// that the catalogue says.
+func TestMutations(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
+	}
+	slots := make(chan struct{}, atOnce)
+	for _, a := range weak.Arms {
+		t.Run(a.Name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			r, err := weakened(t, a.Name).Run(t.Context(), smoke.Options{Full: true, Root: true, Only: asked(a.Name), Bound: bound(t, productionRunner(t).Backend)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var broken []string
+			for _, x := range r.Results {
+				t.Logf("%-16s %-14s %s", x.ID, x.Verdict, x.Why)
+				if x.Verdict == smoke.Broken {
+					broken = append(broken, x.ID)
+				}
+			}
+			slices.Sort(broken)
+			if want := breaks(a.Name); !slices.Equal(broken, want) {
+				t.Errorf("broken  %v\nmust be %v", broken, want)
+			}
+		})
+	}
+}
+
+// Every probe is broken somewhere, and every weakened sandbox breaks something.
+func TestEachProbeCanFail(t *testing.T) {
+	arms := map[string]bool{}
+	for _, a := range weak.Arms {
+		arms[a.Name] = true
+		if breaks(a.Name) == nil {
+			t.Errorf("no probe sees what is weak in %s", a.Name)
+		}
+	}
+	for _, e := range smoke.Catalogue() {
+		if len(e.Weak) == 0 {
+			t.Errorf("%s is not broken in any weakened sandbox", e.ID)
+		}
+		for _, w := range e.Weak {
+			if !arms[w] {
+				t.Errorf("%s: there is no weakened sandbox %q", e.ID, w)
+			}
+		}
+	}
+}
+
+func fields(s string) func(func(string) bool) { return strings.FieldsSeq(s) }
