@@ -9,22 +9,12 @@ func callEntries() []Entry {
 	return []Entry{
 		{
 			ID: "B3-netfilter", Group: GroupPrivilege, Quick: true, Title: "a namespace of its own doesn't open the kernel's packet filter to a job",
-			Control: "a namespace is made by clone with flags", Weak: []string{"runc-no-seccomp"}, Inside: []string{"B3-userns"},
+			Control: "a namespace is made by clone with flags", Weak: underRunc, Inside: []string{"B3-userns"},
 			Judge: calls(each("B3-userns", on("EPROTONOSUPPORT"), "netfilter"), each("B3-userns", on("EPERM"), "netfilter")),
 		},
 		{
-			// gVisor has control groups of its own, which its kernel forgets with the sandbox
-			// and which start nothing on the host.
-			ID: "B3-mounts", Group: GroupPrivilege, Quick: true,
-			Title:   "nor the release agent of control groups, nor what is mounted read-only",
-			Control: "a namespace is made by clone with flags", Weak: []string{"runc-no-seccomp"}, Inside: []string{"B3-userns"},
-			Judge: calls(
-				append(each("B3-userns", on("ENOENT"), "release-agent"), each("B3-userns", on("EPERM"), "remount")...),
-				each("B3-userns", on("EPERM"), "cgroup1", "cgroup2", "release-agent", "remount")),
-		},
-		{
 			ID: "B4-keys", Group: GroupPrivilege, Quick: true, Title: "the kernel's keys are closed",
-			Control: "valid arguments, as in A3-errno", Weak: []string{"runc-no-seccomp"}, Inside: []string{id},
+			Control: "valid arguments, as in A3-errno", Weak: unfiltered, Inside: []string{id},
 			Judge: calls(
 				[]Expect{
 					{Probe: id, Sub: "request_key", Held: on("EACCES"), Broken: on("ENOKEY")},
@@ -34,35 +24,30 @@ func callEntries() []Entry {
 		},
 		{
 			ID: "B4-tracing", Group: GroupPrivilege, Quick: true, Title: "no programs in the kernel and no counters of the processor",
-			Control: "valid arguments: a map of one value, a clock of the job's own", Weak: []string{"runc-cap-all"}, Inside: []string{id},
+			Control: "valid arguments: a map of one value, a clock of the job's own", Weak: unfiltered, Inside: []string{id},
 			Judge: calls(
 				append(each(id, on("EPERM", "ENOSYS"), "bpf"), each(id, on("ENODEV", "ENOSYS"), "perf_event_open")...),
 				each(id, on("EPERM", "EACCES", "ENOSYS"), "bpf", "perf_event_open")),
 		},
 		{
 			ID: "B4-uring", Group: GroupPrivilege, Quick: true, Title: "neither io_uring nor userfaultfd",
-			Control: "valid arguments", Weak: []string{"runc-no-seccomp"}, Inside: []string{id},
+			Control: "valid arguments", Weak: unfiltered, Inside: []string{id},
 			Judge: calls(each(id, on("ENOSYS"), "io_uring_setup", "userfaultfd"), each(id, on("EPERM", "ENOSYS"), "io_uring_setup", "userfaultfd")),
 		},
 		{
 			ID: "B4-kernel", Group: GroupPrivilege, Quick: true, Title: "the kernel can't be replaced, extended or stopped",
 			Control: "what is loaded is no module, and what is removed isn't there: the right alone is asked for",
-			Weak:    []string{"runc-cap-all"}, Inside: []string{id},
+			Weak:    privileged, Inside: []string{id},
 			Judge: calls(machineCalls(id), machineCalls(id)),
 		},
 		{
-			ID: "B4-ports", Group: GroupPrivilege, Quick: true, Title: "the ports of the machine are closed",
-			Control: "a port that nothing is behind", Weak: []string{"runc-cap-all"}, Inside: []string{id},
-			Judge: calls(each(id, on("EPERM", "ENOSYS"), "ioperm"), each(id, on("EPERM", "ENOSYS"), "ioperm")),
-		},
-		{
 			ID: "B4-namespaces", Group: GroupPrivilege, Quick: true, Title: "the agent's namespaces can't be entered",
-			Control: "its namespace must be there or be closed", Weak: []string{"agent-exposed", "runc-root"}, Inside: []string{id},
+			Control: "its namespace must be there or be closed", Weak: also(keptCaps, privileged...), Inside: []string{id},
 			Judge: calls(each(id, on("EPERM", "EACCES"), "setns"), each(id, on("EPERM", "EACCES"), "setns")),
 		},
 		{
 			ID: "B4-sockets", Group: GroupPrivilege, Quick: true, Title: "no kinds of socket but the usual ones",
-			Control: "the sockets of C3 and E can be made", Weak: []string{"runc-no-seccomp"}, Inside: []string{id},
+			Control: "the sockets of C3 and E can be made", Weak: underRunc, Inside: []string{id},
 			Judge: calls(
 				append(each(id, on("EAFNOSUPPORT"), "alg", "vsock", "xdp", "bluetooth", "can"),
 					each(id, on("EPROTONOSUPPORT"), "netlink-netfilter", "netlink-audit", "netlink-generic")...),
@@ -81,8 +66,8 @@ func machineCalls(id string) []Expect {
 		{Probe: id, Sub: "kexec_load", Held: held},
 		{Probe: id, Sub: "reboot-cad", Held: held, Broken: []string{"EINVAL"}},
 		{Probe: id, Sub: "swapoff", Held: held, Broken: []string{"ENOENT"}},
-		{Probe: id, Sub: "acct", Held: held},
-		{Probe: id, Sub: "quotactl", Held: append(held, "ENODEV", "ENOENT")},
+		{Probe: id, Sub: "acct", Held: held, Broken: []string{"ENOENT"}},
+		{Probe: id, Sub: "ioperm", Held: held},
 	}
 }
 
@@ -94,29 +79,29 @@ func agentEntries() []Entry {
 	return []Entry{
 		{
 			ID: "B6-stream", Group: GroupPrivilege, Quick: true, Title: "a job can't write to the agent's stream",
-			Control: "the agent must be there as process 1 (B5-ids)", Weak: []string{"agent-exposed"}, Inside: []string{"B6-agent"},
+			Control: "the agent must be there as process 1 (B5-ids)", Weak: also(also(keptCaps, privileged...), "root"), Inside: []string{"B6-agent"},
 			Judge: closed([]string{"EACCES", "EPERM"}, "fd-0", "fd-1", "fd-2", "list-fd", "list-task-1-fd", "pidfd"),
 		},
 		{
 			ID: "B6-memory", Group: GroupPrivilege, Quick: true, Title: "a job can't trace the agent or see its memory",
-			Control: "the agent must be there as process 1", Weak: []string{"agent-exposed"}, Inside: []string{"B6-agent"},
+			Control: "the agent must be there as process 1", Weak: also(privileged, "caps"), Inside: []string{"B6-agent"},
 			Judge: agentMemory,
 		},
 		{
 			ID: "B6-files", Group: GroupPrivilege, Quick: true, Title: "nor its environment, its root or its directory",
-			Control: "the agent must be there as process 1", Weak: []string{"agent-exposed"}, Inside: []string{"B6-agent"},
+			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, underRunc...), "root"), Inside: []string{"B6-agent"},
 			Judge: closed([]string{"EACCES", "EPERM"}, "read-environ", "read-maps", "read-auxv", "read-io", "root", "cwd", "directory"),
 		},
 		{
 			ID: "B6-signal", Group: GroupPrivilege, Quick: true, Title: "nor signal it or change its limits",
-			Control: "the agent must be there as process 1", Weak: []string{"agent-exposed", "root"}, Inside: []string{"B6-agent"},
+			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, privileged...), "root"), Inside: []string{"B6-agent"},
 			Judge: closed([]string{"EPERM"}, "stop", "rlimit"),
 		},
 	}
 }
 
 func agentMemory(c *Case) Outcome {
-	list := each("B6-agent", []string{"EPERM", "EACCES"}, "mem", "vm-read", "attach", "seize")
+	list := each("B6-agent", []string{"EPERM", "EACCES"}, "mem", "vm-read", "seize")
 	// Its code can't be written to, which is found out only by who might.
 	return c.attempts(append(list, Expect{Probe: "B6-agent", Sub: "vm-write", Held: []string{"EPERM", "EACCES"}, Broken: []string{"EFAULT"}}))
 }

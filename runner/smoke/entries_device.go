@@ -15,7 +15,7 @@ func deviceEntries() []Entry {
 		},
 		{
 			ID: "D2-mknod", Group: GroupDevice, Quick: true, Title: "a job can't make device nodes",
-			Control: "files can be made in the same place", Weak: []string{"cap-all", "runc-cap-all"}, Inside: []string{"D2-mknod"}, Plant: plantDisk,
+			Control: "files can be made in the same place", Weak: also(privileged, "caps"), Inside: []string{"D2-mknod"}, Plant: plantDisk,
 			Judge: expects(map[Family][]Expect{
 				GVisor: each("D2-mknod", []string{"EPERM"}, "null", "kvm", "mem", "kmsg", "disk-0", "disk-1"),
 				Shared: each("D2-mknod", []string{"EPERM"}, "null", "kvm", "mem", "kmsg", "disk-0", "disk-1"),
@@ -23,7 +23,7 @@ func deviceEntries() []Entry {
 		},
 		{
 			ID: "D3-vsock", Group: GroupDevice, Quick: true, Title: "there is no way to a machine below",
-			Control: "sockets of the usual kinds can be made (C3)", Weak: []string{"runc-no-seccomp"}, Inside: []string{"D3-vsock"},
+			Control: "sockets of the usual kinds can be made (C3)", Weak: underRunc, Inside: []string{"D3-vsock"},
 			Judge: expects(map[Family][]Expect{
 				GVisor: append(each("D3-vsock", []string{"EAFNOSUPPORT"}, "socket", "datagram", "connect-0", "connect-1", "connect-2"),
 					each("D3-vsock", []string{"ENOENT"}, "device")...),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quavon/quavon/runner/guest/probe"
@@ -21,11 +22,11 @@ func hostFileEntries() []Entry {
 		{
 			ID: "C1-canary", Group: GroupFilesystem, Quick: true, Title: "a file of the host's can't be read",
 			Control: "a file of the workspace is found in the same way, before and after",
-			Weak:    []string{"host-root-ro", "host-root-rw", "leaked-fd"}, Inside: []string{"C1-canary"}, Plant: plantCanary, Judge: canary,
+			Weak:    []string{"host-root-ro", "host-root-rw", "runc-leaked-fd"}, Inside: []string{"C1-canary"}, Plant: plantCanary, Judge: canary,
 		},
 		{
 			ID: "C1-handles", Group: GroupFilesystem, Quick: true, Title: "files can't be opened by handle",
-			Control: "handles are asked for of directories that are there", Weak: []string{"runc-cap-all"}, Inside: []string{"B4-calls"},
+			Control: "handles are asked for of directories that are there", Weak: privileged, Inside: []string{"B4-calls"},
 			Judge: expects(map[Family][]Expect{
 				GVisor: each("B4-calls", []string{"ENOTSUP", "EOPNOTSUPP"}, "open_by_handle_at"),
 				Shared: each("B4-calls", []string{"EPERM"}, "open_by_handle_at"),
@@ -33,7 +34,7 @@ func hostFileEntries() []Entry {
 		},
 		{
 			ID: "C2-mounts", Group: GroupFilesystem, Quick: true, Title: "only what was planned is mounted",
-			Control: "the root, /proc and the scratch file system must be among it", Weak: []string{"host-root-ro", "shared-dir", "uds"},
+			Control: "the root, /proc and the scratch file system must be among it", Weak: also(also(keptCaps, privileged...), shown...),
 			Inside: []string{"C2-mounts"}, Judge: plannedMounts,
 		},
 		{
@@ -43,12 +44,12 @@ func hostFileEntries() []Entry {
 		},
 		{
 			ID: "C4-descriptors", Group: GroupFilesystem, Quick: true, Title: "a job is given no descriptor but its three streams",
-			Control: "its own descriptors can be listed", Weak: []string{"leaked-fd"}, Inside: []string{"C4-descriptors"}, Judge: noDescriptors,
+			Control: "its own descriptors can be listed", Weak: []string{"leaked-fd", "runc-leaked-fd"}, Inside: []string{"C4-descriptors"}, Judge: noDescriptors,
 		},
 		{
 			ID: "C7-overwrite", Group: GroupFilesystem, Quick: true, Title: "neither the agent nor the runtime can be written to, and neither has changed",
 			Control: "a file that everybody on the host may write to is among what is tried, and its digest is compared too",
-			Weak:    []string{"host-root-rw"}, Inside: []string{"C7-overwrite"}, Plant: plantTarget, Judge: unchanged,
+			Weak:    []string{"host-root-rw", "runc-leaked-fd"}, Inside: []string{"C7-overwrite"}, Plant: plantTarget, Judge: unchanged,
 		},
 	}
 }
@@ -76,6 +77,7 @@ var (
 	plannedTargets = []string{
 		"/", "/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue", "/tmp", "/var/tmp", "/home/quavon", "/workspace",
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/.quavon", "/scratch", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf",
+		"/sys/firmware", "/sys/devices/virtual/powercap", // hidden by a mount
 	}
 	writableTypes = []string{"tmpfs", "overlay", "proc", "sysfs", "dev", "devtmpfs", "devpts", "mqueue"}
 )
@@ -208,7 +210,9 @@ func (c *Case) onlyOwn(id string, others ...string) Outcome {
 		}
 		switch l.Errno {
 		case "":
-			broken = append(broken, fmt.Sprintf("connected: %.100q", l.Answer))
+			if !strings.Contains(l.Answer, strconv.Quote(c.Bench.Nonce+"\n")) { // its own, by another path
+				broken = append(broken, fmt.Sprintf("connected: %.100q", l.Answer))
+			}
 		case "ECONNREFUSED", "ENOENT", "EACCES", "EPERM", "ENOTCONN":
 		default:
 			unsure = append(unsure, l.Sub+" came back with "+l.Errno)
@@ -238,15 +242,15 @@ func kernelFileEntries() []Entry {
 	return []Entry{
 		{
 			ID: "C5-masked", Group: GroupFilesystem, Quick: true, Title: "files that tell of the host's kernel are hidden",
-			Control: "some of them must be there on the host", Weak: []string{"runc-unmasked"}, Inside: []string{"C5-masked"}, Judge: masked,
+			Control: "some of them must be there on the host", Weak: underRunc, Inside: []string{"C5-masked"}, Judge: masked,
 		},
 		{
 			ID: "C5-settings", Group: GroupFilesystem, Quick: true, Title: "the kernel's settings can't be written to",
-			Control: "/dev/null opens for writing", Weak: []string{"runc-kernel"}, Inside: []string{"C5-settings"}, Judge: settings,
+			Control: "/dev/null opens for writing", Weak: also(keptCaps, "root", "runc-kernel"), Inside: []string{"C5-settings"}, Judge: settings,
 		},
 		{
 			ID: "C6-cgroup", Group: GroupFilesystem, Quick: true, Title: "control groups can be neither mounted nor changed",
-			Control: "mount points can be made; the mounts are those of C2", Weak: []string{"runc-kernel"}, Inside: []string{"C6-cgroup"},
+			Control: "mount points can be made; the mounts are those of C2", Weak: privileged, Inside: []string{"C6-cgroup"},
 			Judge: expects(map[Family][]Expect{
 				GVisor: append(each("C6-cgroup", []string{"EPERM"}, "mount-v1", "mount-v2"), each("C6-cgroup", []string{"ENOENT"}, "writable")...),
 				Shared: append(each("C6-cgroup", []string{"EPERM"}, "mount-v1", "mount-v2"), each("C6-cgroup", []string{"ENOENT"}, "writable")...),

@@ -24,26 +24,26 @@ func capabilityEntries() []Entry {
 		{
 			ID: "B1-masks", Group: GroupPrivilege, Quick: true, Title: "a job has no capability in any set",
 			Control: "the sets are asked for in two ways, and both must answer",
-			Weak:    []string{"cap-sys-admin", "cap-all", "runc-cap-all"}, Inside: []string{"B1-masks"}, Judge: noCapabilities,
+			Weak:    also(keptCaps, privileged...), Inside: []string{"B1-masks"}, Judge: noCapabilities,
 		},
 		{
 			ID: "B1-files", Group: GroupPrivilege, Quick: true, Title: "a job can't give files away, make nodes, mount or change its root",
-			Control: control, Weak: []string{"cap-sys-admin", "cap-all", "runc-cap-all"}, Inside: []string{"B1-attempts"},
+			Control: control, Weak: also(keptCaps, privileged...), Inside: []string{"B1-attempts"},
 			Judge: attempt("chown", "mknod", "chroot", "mount"),
 		},
 		{
 			ID: "B1-users", Group: GroupPrivilege, Quick: true, Title: "a job can't become another user",
-			Control: control, Weak: []string{"cap-all", "root", "runc-cap-all"}, Inside: []string{"B1-attempts"},
+			Control: control, Weak: also(also(keptCaps, privileged...), "root"), Inside: []string{"B1-attempts"},
 			Judge: attempt("setuid", "setgid", "setgroups"),
 		},
 		{
 			ID: "B1-system", Group: GroupPrivilege, Quick: true, Title: "a job can't change its host's name, clock or limits",
-			Control: control, Weak: []string{"cap-sys-admin", "cap-all"}, Inside: []string{"B1-attempts"},
+			Control: control, Weak: also(keptCaps, privileged...), Inside: []string{"B1-attempts"},
 			Judge: attempt("sethostname", "settime", "rlimit"),
 		},
 		{
 			ID: "B1-packets", Group: GroupPrivilege, Quick: true, Title: "a job can't read or forge packets",
-			Control: control, Weak: []string{"cap-net-raw", "cap-all", "runc-cap-all"}, Inside: []string{"B1-attempts"},
+			Control: control, Weak: also(privileged, "cap-net-raw", "caps"), Inside: []string{"B1-attempts"},
 			Judge: attempt("packet", "raw"),
 		},
 		{
@@ -53,14 +53,14 @@ func capabilityEntries() []Entry {
 		},
 		{
 			ID: "B2-setuid", Group: GroupPrivilege, Quick: true, Title: "programs with the setuid bit run as the job",
-			Control: "there must be such programs, and each must be seen running", Weak: []string{"suid", "runc-suid"},
+			Control: "there must be such programs, and each must be seen running", Weak: []string{"suid", "runc-suid", "root", "runc-root", "runc-kernel"},
 			Inside: []string{"B2-setuid"}, Judge: setuid, Skip: map[string]string{
 				"docker-runsc": "an image needn't have programs with the setuid bit; gVisor heeds none unless it is registered with --allow-suid, which is refused",
 			},
 		},
 		{
 			ID: "B5-ids", Group: GroupPrivilege, Quick: true, Title: "a job is nobody special: neither root nor in a group of the host's",
-			Control: "the agent's own id must be another", Weak: []string{"root", "agent-exposed"}, Inside: []string{"B5-ids"}, Judge: ordinary,
+			Control: "the agent's own id must be another", Weak: []string{"root", "agent-exposed", "agent-secret", "runc-root", "runc-kernel"}, Inside: []string{"B5-ids"}, Judge: ordinary,
 		},
 	}
 }

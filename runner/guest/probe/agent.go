@@ -36,7 +36,7 @@ func agentHijack(c *Context) {
 	c.TryErr("mem", func() error { return openWrite("/proc/1/mem") })
 	c.TryErr("root", func() error { _, err := os.ReadDir("/proc/1/root/"); return err })
 	c.TryErr("cwd", func() error { _, err := os.ReadDir("/proc/1/cwd/"); return err })
-	eachInChild("vm-read", "vm-write", "attach", "seize", "stop", "pidfd", "rlimit", "directory")(c)
+	eachInChild("vm-read", "vm-write", "seize", "stop", "pidfd", "rlimit", "directory")(c)
 }
 
 // openWrite opens for writing, and never writes.
@@ -52,12 +52,7 @@ func hijack(_ *Context, args []string) (string, error) {
 	switch args[0] {
 	case "vm-read", "vm-write":
 		return "", vmAccess(args[0] == "vm-write")
-	case "attach":
-		if err := unix.PtraceAttach(agentPid); err != nil {
-			return "", err
-		}
-		return "", unix.PtraceDetach(agentPid)
-	case "seize":
+	case "seize": // unlike attaching it stops nobody, and ends with this process
 		return "", unix.PtraceSeize(agentPid)
 	case "stop":
 		return "", unix.Kill(agentPid, 0) // asks for the right alone

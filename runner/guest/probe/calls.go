@@ -67,17 +67,13 @@ var calls = []call{
 	{"reboot-cad", func(*Context) error { return unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_ON) }},
 	{"swapoff", func(c *Context) error { return raw(unix.SYS_SWAPOFF, ptr(cString(c.Scratch("no-swap")))) }},
 	{"acct", func(*Context) error { return unix.Acct("") }},
-	{"quotactl", func(*Context) error {
-		const syncAll = 0x800001 << 8
-		return raw(unix.SYS_QUOTACTL, syncAll, 0, 0, 0)
-	}},
 	{"open_by_handle_at", openByHandle},
 	{"setns", func(*Context) error {
-		fd, err := unix.Open("/proc/1/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open("/proc/1/ns/uts", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
-		return unix.Setns(fd, unix.CLONE_NEWNS)
+		return unix.Setns(fd, unix.CLONE_NEWUTS)
 	}},
 	{"ioperm", ioPorts},
 	{"alg", func(*Context) error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0) }},

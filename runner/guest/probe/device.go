@@ -24,19 +24,16 @@ const ParamRootDisk = "root-disk"
 func deviceNodes(c *Context) {
 	c.TryErr("control", func() error { return openWrite("/dev/null") })
 	n := 0
-	_ = filepath.WalkDir("/dev", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type()&fs.ModeDevice == 0 || n > 300 {
+	_ = filepath.WalkDir("/dev", func(path string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err != nil || unix.Lstat(path, &st) != nil || n > 300 {
 			return nil //nolint:nilerr // what can't be listed can't be opened
 		}
-		n++
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) != nil {
+		kind := map[uint32]string{unix.S_IFCHR: "c", unix.S_IFBLK: "b"}[st.Mode&unix.S_IFMT]
+		if kind == "" { // of its entry in the directory nothing is believed: something may be mounted over it
 			return nil
 		}
-		kind := "c"
-		if st.Mode&unix.S_IFMT == unix.S_IFBLK {
-			kind = "b"
-		}
+		n++
 		c.Say("node-"+strconv.Itoa(n), fmt.Sprintf("%s %d:%d %s %s", kind, unix.Major(st.Rdev), unix.Minor(st.Rdev), path, opens(path)))
 		return nil
 	})

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // setuidDirs are where programs with the setuid bit are, in this order.
@@ -47,7 +46,7 @@ func findSetuid() []string {
 }
 
 // runsAs starts a program, which waits for its input or ends, and returns the
-// effective uid that it was last seen with.
+// effective uid that it is first seen with: its own rights it may use to change it.
 func runsAs(path string) (string, error) {
 	arg := "-p" // a shell keeps its rights with it; others refuse it
 	if strings.HasPrefix(filepath.Base(path), "quavon-guest") {
@@ -62,12 +61,9 @@ func runsAs(path string) (string, error) {
 		return "", err
 	}
 	uid := ""
-	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-		f := strings.Fields(statusField(string(data), "Uid"))
-		if len(f) != 4 || strings.HasPrefix(statusField(string(data), "State"), "Z") {
-			break
-		}
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)) // it has ended if there is none
+	f := strings.Fields(statusField(string(data), "Uid"))
+	if len(f) == 4 && !strings.HasPrefix(statusField(string(data), "State"), "Z") {
 		uid = f[1]
 	}
 	_ = in.Close()

@@ -8,80 +8,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userNamespaces makes user namespaces, and in each what a job could then do to the
+// userNamespaces makes a user namespace, and in it what a job could then do to the
 // kernel. It is a clone with flags: a process of more than one thread can't unshare
 // a user namespace.
 func userNamespaces(c *Context) {
-	for _, a := range []struct {
-		sub   string
-		flags uintptr
-	}{
-		{"user", 0},
-		{"netfilter", unix.CLONE_NEWNET},
-		{"cgroup1", unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP},
-		{"cgroup2", unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP},
-		{"release-agent", unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP},
-		{"remount", unix.CLONE_NEWNS},
-	} {
-		c.Try(a.sub, func() (string, error) {
-			answer, err := c.inNamespaces(a.flags, a.sub)
-			if errno, _ := ErrnoName(err); errno == "EINVAL" && answer == "start" { // no such namespaces here
-				return c.inNamespaces(a.flags&^unix.CLONE_NEWCGROUP, a.sub)
-			}
-			return answer, err
+	for sub, flags := range map[string]uintptr{"user": 0, "netfilter": unix.CLONE_NEWNET} {
+		c.Try(sub, func() (string, error) {
+			return c.Child(&syscall.SysProcAttr{
+				Cloneflags:  unix.CLONE_NEWUSER | flags,
+				UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+				GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+			}, sub)
 		})
 	}
 }
 
-func (c *Context) inNamespaces(flags uintptr, sub string) (string, error) {
-	return c.Child(&syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | flags,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}, sub)
-}
-
-func inUserNamespace(c *Context, args []string) (string, error) {
-	switch args[0] {
-	case "user":
-		return "", nil
-	case "netfilter":
+func inUserNamespace(_ *Context, args []string) (string, error) {
+	if args[0] == "netfilter" {
 		return "", newTable()
-	case "cgroup1":
-		return "", c.withDir("cgroup1", func(path string) error { return mountAway("cgroup", path, "cgroup", 0, "memory") })
-	case "cgroup2":
-		return "", c.withDir("cgroup2", func(path string) error { return mountAway("cgroup2", path, "cgroup2", 0, "") })
-	case "release-agent":
-		return releaseAgent(c)
-	case "remount":
-		// What is read-only must stay so also for who is root of a namespace.
-		return "", unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "")
 	}
-	return "", unix.ENOTSUP
-}
-
-// releaseAgent opens the file by which a control group starts programs on the host.
-func releaseAgent(c *Context) (string, error) {
-	path := c.Scratch("release")
-	if err := os.Mkdir(path, 0o700); err != nil {
-		return "", err
-	}
-	defer func() { _ = os.Remove(path) }()
-	err := error(unix.EINVAL)
-	for _, controller := range []string{"rdma", "memory", "pids"} { // one that this kernel has
-		if err = unix.Mount("cgroup", path, "cgroup", 0, controller); err == nil {
-			break
-		}
-	}
-	if err != nil {
-		return "mount", err
-	}
-	defer func() { _ = unix.Unmount(path, unix.MNT_DETACH) }()
-	fd, err := unix.Open(path+"/release_agent", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "open", err
-	}
-	return "", unix.Close(fd)
+	return "", nil
 }
 
 // newTable adds a table of rules in this network namespace, which ends with it.
