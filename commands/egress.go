@@ -13,24 +13,27 @@ import (
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/fault"
-	"github.com/quavon/quavon/runner/queue/conn"
 )
 
 // egressOptions are what quavon egress was asked for.
 type egressOptions struct {
 	*program
 	settings *settings
+	// Check asks a service instead of being one.
+	Check bool
 }
 
 const egressLong = `Let the steps of jobs that have a network out, to the hosts that the operator and the
 job both allow. Runners connect to it, with a token for each step that it looks up in
 Valkey; sandboxes have no network to reach it by.
 
-The allow list has the form of quavon run --net. Every connection is one JSON line on
+--check asks the service that listens at --listen whether it can read tokens, as health
+checks of containers do. The allow list has the form of quavon run --net. Every connection is one JSON line on
 stderr.`
 
 const egressExample = `  quavon egress --registries registry.example,http://mirror.example/debian \
-    --valkey-url-file /run/secrets/valkey_egress_url`
+    --valkey-url-file /run/secrets/valkey_egress_url
+  quavon egress --check --listen 10.201.255.1:3128`
 
 // Names of the egress service's settings; envRegistries is the runner's too.
 const (
@@ -70,6 +73,7 @@ func newEgress(p *program, run func(context.Context, *egressOptions) error) *cob
 		},
 	}
 	o.settings.registerService(cmd.Flags())
+	cmd.Flags().BoolVar(&o.Check, "check", false, "ask the running service whether it works, and end: exit code 0 or 1")
 	return cmd
 }
 
@@ -97,15 +101,17 @@ func words(list string) (out []string) {
 
 // runEgress serves until ctx ends.
 func runEgress(ctx context.Context, o *egressOptions) error {
+	if o.Check {
+		if err := egress.Check(ctx, o.settings.get(envEgressListen)); err != nil {
+			return fault.Wrap(err, "the egress service can't serve", "look at its log, and at Valkey")
+		}
+		return nil
+	}
 	p, err := o.policy()
 	if err != nil {
 		return err
 	}
-	where, err := o.settings.valkey()
-	if err != nil {
-		return err
-	}
-	client, err := conn.Open(where)
+	client, err := o.openValkey(ctx, o.settings)
 	if err != nil {
 		return err
 	}
@@ -114,7 +120,7 @@ func runEgress(ctx context.Context, o *egressOptions) error {
 	if err != nil {
 		return fault.Wrap(err, "can't listen", "choose another address with --listen")
 	}
-	o.Log.Info("egress service started", "listen", l.Addr().String(), "rules", len(p.Rules), "valkey", where.String())
+	o.Log.Info("egress service started", "listen", l.Addr().String(), "rules", len(p.Rules))
 	s := &egress.Service{
 		Proxy:  proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log}),
 		Tokens: token.Store{Client: client}, Log: o.Log,

@@ -9,19 +9,14 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/quavon/quavon/runner"
-	"github.com/quavon/quavon/runner/egress"
-	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/queue"
-	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/service"
 	"github.com/quavon/quavon/runner/service/telemetry"
@@ -43,6 +38,11 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	closeDoor, err := o.openDoor(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer closeDoor()
 	if err := h.Backend.Check(ctx); err != nil {
 		return unavailable("the backend "+h.Backend.Name()+" can't be used here", err, fault.Hint(err))
 	}
@@ -110,31 +110,13 @@ func (o *runnerOptions) host(st *state.Dir) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	door, err := o.door()
-	if err != nil {
-		return nil, err
-	}
 	images, err := image.OpenStore(st.Path("images"))
 	if err != nil {
 		return nil, err
 	}
 	return &runner.Runner{
-		Backend: backend, Guest: guest, Store: st.Path("toolchain"), Images: images, Spool: st.Path(), Door: door, Log: o.Log,
+		Backend: backend, Guest: guest, Store: st.Path("toolchain"), Images: images, Spool: st.Path(), Log: o.Log,
 	}, nil
-}
-
-// door is the way out of steps with a network, nil when the operator names no
-// registries.
-func (o *runnerOptions) door() (runner.Door, error) {
-	rules := strings.FieldsFunc(o.settings.get(envRegistries), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-	if len(rules) == 0 {
-		return nil, nil
-	}
-	p, err := policy.New(rules, nil)
-	if err != nil {
-		return nil, fault.Wrap(err, envRegistries, "write HOST or *.HOST, with commas between")
-	}
-	return egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log})}, nil
 }
 
 func (o *runnerOptions) serviceOptions(r *runner.Runner, st *state.Dir) (so service.Options, err error) {
@@ -248,8 +230,8 @@ func pinned(l *lock.File) []string {
 	return digests
 }
 
-// openQueue connects to Valkey, and waits for one that isn't there yet.
-func (o *runnerOptions) openQueue(ctx context.Context) (*queue.Queue, error) {
+// openQueue connects to the queue.
+func (o *runnerOptions) openQueue(ctx context.Context) (q *queue.Queue, err error) {
 	qo, err := o.settings.queueOptions()
 	if err != nil {
 		return nil, err
@@ -258,16 +240,9 @@ func (o *runnerOptions) openQueue(ctx context.Context) (*queue.Queue, error) {
 		return nil, err
 	}
 	qo.Log = o.Log
-	for {
-		q, err := queue.Open(ctx, qo)
-		if err == nil || !conn.Passing(err) {
-			return q, err
-		}
-		o.Log.Warn("Valkey can't be reached: trying again", "error", err)
-		select {
-		case <-time.After(2 * time.Second):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
+	err = o.awaitValkey(ctx, func() error {
+		q, err = queue.Open(ctx, qo)
+		return err
+	})
+	return q, err
 }

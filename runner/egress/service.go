@@ -92,6 +92,8 @@ func (s *Service) serve(ctx context.Context, c *net.TCPConn) {
 		s.Log.Warn("egress refused", "reason", "token_unknown", "from", c.RemoteAddr().String())
 	case string(opening(verbSession, t)):
 		s.session(ctx, c, t)
+	case string(opening(verbHealth, t)):
+		s.health(ctx, c, t)
 	}
 }
 

@@ -28,13 +28,19 @@ var hints = map[string]string{
 	"MISCONF":   "look at Valkey's log: it can't write its data",
 }
 
-// word is the first word of a reply that is an error, "" when it isn't one. An error
-// raised in a script has the same first word.
-func word(err error) string {
-	if _, ok := valkey.IsValkeyErr(err); !ok {
+// reply is the reply that an error is made of, "" when it isn't one.
+func reply(err error) string {
+	var v *valkey.ValkeyError
+	if !errors.As(err, &v) {
 		return ""
 	}
-	w, _, _ := strings.Cut(err.Error(), " ")
+	return v.Error()
+}
+
+// word is the first word of a reply that is an error. An error raised in a script has
+// the same first word.
+func word(err error) string {
+	w, _, _ := strings.Cut(reply(err), " ")
 	return w
 }
 
@@ -56,7 +62,7 @@ func Passing(err error) bool {
 		return true
 	}
 	for _, p := range passing {
-		if w == p || strings.HasPrefix(err.Error(), "ERR "+p) {
+		if w == p || strings.HasPrefix(reply(err), "ERR "+p) {
 			return true
 		}
 	}
