@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -28,6 +29,22 @@ type Passage interface {
 	Close() job.Egress
 }
 
+// SecretDoor is a door that puts secrets into requests of steps that don't see them.
+type SecretDoor interface {
+	Door
+	// CheckSecrets refuses bindings that it can't keep to.
+	CheckSecrets(secrets []job.Secret, allow []string) error
+	// OpenWith is Open for a step with secrets, whose passage is a Trusted.
+	OpenWith(ctx context.Context, id string, step int, allow []string, secrets secret.Set) (Passage, error)
+}
+
+// Trusted is a passage for whose hosts an authority of its own vouches.
+type Trusted interface {
+	Passage
+	// Authority is its certificate, PEM.
+	Authority() []byte
+}
+
 // hasNetwork says whether a step has a network.
 func hasNetwork(st job.Step) bool { return st.Network == job.NetworkRegistries }
 
@@ -42,7 +59,7 @@ func (j *run) checkDoor() error {
 	}
 	err := j.runner.Door.Check(j.spec.Allow)
 	if err == nil {
-		return nil
+		return j.checkSecrets()
 	}
 	return &fault.Error{
 		What: "the job's list of hosts", Err: err, Hint: fault.Hint(err),
@@ -56,7 +73,7 @@ func (j *run) outside(ctx context.Context, i int, step func() (bool, error)) (go
 	if !hasNetwork(j.spec.Steps[i]) {
 		return step()
 	}
-	passage, err := j.runner.Door.Open(ctx, j.spec.ID, i, j.spec.Allow)
+	passage, err := j.openPassage(ctx, i)
 	if err != nil {
 		return false, fault.Wrap(err, "can't open the door for a step with a network", fault.Hint(err)).
 			WithCode(cmp.Or(fault.Code(err), string(job.ReasonSandboxUnavailable)))
@@ -66,7 +83,11 @@ func (j *run) outside(ctx context.Context, i int, step func() (bool, error)) (go
 			j.result.Egress = &job.Egress{}
 		}
 		j.result.Egress.Add(passage.Close())
+		j.forgetSecrets(i)
 	}()
+	if err := j.trust(ctx, passage); err != nil {
+		return false, j.interrupted(ctx, err)
+	}
 	if err := j.client.OpenDoor(ctx, passage.Carry); err != nil {
 		return false, j.interrupted(ctx, err)
 	}

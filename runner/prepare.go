@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/job"
@@ -38,6 +39,9 @@ func (j *run) prepare(ctx context.Context) (err error) {
 		if !j.belowDir(m.Target) {
 			targets = append(targets, m.Target)
 		}
+	}
+	if len(j.spec.Secrets) > 0 {
+		targets = append(targets, trustDir)
 	}
 	j.root, err = openHost(j.runner.Store, targets)
 	return err
@@ -80,6 +84,9 @@ func (j *run) config() sandbox.Config {
 func (j *run) view() agent.Setup {
 	var s agent.Setup
 	j.root.setup(&s)
+	if len(j.spec.Secrets) > 0 {
+		s.Dirs = append(slices.Clip(s.Dirs), agent.Dir{Path: trustDir, Mode: 0o755})
+	}
 	for i, m := range j.spec.Mounts {
 		lower := fmt.Sprintf("%s/%d", sandbox.LowerDir, i)
 		if m.Mode == job.MountReadOnly {

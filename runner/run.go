@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quavon/quavon/runner/agent"
+	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -32,6 +33,10 @@ type run struct {
 	overlays map[string]int
 	// masks are files of the workspace that the job mustn't read.
 	masks []string
+	// secrets are what the proxy is told of the job's; roots are the certificates that
+	// the sandbox trusts without them, nil until they were read.
+	secrets secret.Set
+	roots   []byte
 	// written counts what the steps have printed, delivered what the caller's
 	// writers took of it.
 	written, delivered atomic.Int64

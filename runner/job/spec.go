@@ -17,6 +17,8 @@ type Spec struct {
 	// Allow lists what the steps with a network may reach, at most: rules as
 	// runner/egress/policy reads them. What the operator allows counts besides.
 	Allow []string `json:"allow,omitempty"`
+	// Secrets are used by the steps with a network, and seen by none.
+	Secrets []Secret `json:"secrets,omitempty"`
 	// Limits bound the whole job.
 	Limits Limits `json:"limits"`
 	// Collect lists glob patterns of files to hand back, relative to the

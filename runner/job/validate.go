@@ -45,7 +45,7 @@ var reserved = []string{"/proc", "/sys", "/dev", "/.quavon", "/etc", "/usr", "/b
 // *fault.Error with the code "rejected" that names the field at fault.
 func (s Spec) Validate() error {
 	for _, check := range []func() error{
-		s.validateID, s.validateRoot, s.validateMounts, s.validateSteps, s.Limits.validate, s.validateResults,
+		s.validateID, s.validateRoot, s.validateMounts, s.validateSteps, s.validateSecrets, s.Limits.validate, s.validateResults,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -7,16 +7,19 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/job"
 )
 
 // client is one connection of a job's.
 type client struct {
-	s     *Session
-	conn  Conn
-	in    input
-	watch *watch
-	start time.Time
+	s *Session
+	// conn is what is spoken over, and raw what it is on top of: closed alone, it shows
+	// the client that something is missing.
+	conn, raw Conn
+	in        input
+	watch     *watch
+	start     time.Time
 	// target is what it asked for, zero until that is known.
 	target policy.Request
 	// reply says how a refusal is told.
@@ -28,7 +31,7 @@ type client struct {
 }
 
 func newClient(s *Session, conn Conn) *client {
-	c := &client{s: s, conn: conn, in: input{r: conn}, start: time.Now(), reply: replyHTTP{}}
+	c := &client{s: s, conn: conn, raw: conn, in: input{r: conn}, start: time.Now(), reply: replyHTTP{}}
 	c.watch = newWatch(s, conn)
 	return c
 }
@@ -76,6 +79,10 @@ func (c *client) tunnel(rule *policy.Rule) {
 		return
 	}
 	defer up.Close()
+	if c.s.grant.Secrets.Bound(c.target) {
+		c.intercept(up)
+		return
+	}
 	if err := c.reply.connected(c.conn); err != nil {
 		return
 	}
@@ -141,6 +148,10 @@ var reasons = []struct {
 	{errSNI, ReasonSNI},
 	{errECH, ReasonECH},
 	{errCommand, ReasonCommand},
+	{secret.ErrMisplaced, ReasonPlaceholder},
+	{secret.ErrUnknown, ReasonUnknown},
+	{errUpgrade, ReasonUpgrade},
+	{errEncoded, ReasonEncoded},
 }
 
 // refuseFor refuses for the reason of an error; one without is a client that left.

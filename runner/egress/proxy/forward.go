@@ -8,46 +8,74 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/egress/secret"
 )
+
+// errInBody says where a placeholder was.
+var errInBody = fmt.Errorf("%w: in the body", secret.ErrMisplaced)
 
 // forward sends one plain request on, over a connection that nobody else uses, and
 // brings the response back. Both ends close afterwards.
 func (c *client) forward(r *request) {
+	if err := c.fill(r); err != nil {
+		c.refuseFor(err)
+		return
+	}
 	up, ok := c.dial()
 	if !ok {
 		return
 	}
 	defer up.Close()
+	c.exchange(up, r)
+}
+
+// exchange sends a request to a host and brings the response back.
+func (c *client) exchange(up Conn, r *request) {
 	if _, err := c.meter(up, &c.sent).Write(r.onward()); err != nil {
 		return
 	}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		if err := copyBody(c.meter(up, &c.sent), r.head, &c.in); err != nil {
+		if err := c.sendBody(up, r); err != nil {
 			c.refuseBody(up, err)
 		}
 	}()
 	defer func() { <-sent }()
 	if err := c.respond(up, r); err != nil {
-		c.conn.Close()
+		c.raw.Close()
 	}
 	up.Close()
 	// The client may still be sending what the server didn't want.
 	linger(c.conn)
 }
 
+// sendBody moves a request's body, looking for placeholders in a job that has some.
+func (c *client) sendBody(up Conn, r *request) error {
+	if !r.scan {
+		return copyBody(c.meter(up, &c.sent), r.head, &c.in)
+	}
+	return copyFiltered(c.meter(up, &c.sent), r.head, &c.in, false, func(w io.Writer) filter { return &scanned{w: w} })
+}
+
 // refuseBody ends a request whose body can't be told from what follows it. Any other
 // failure only ends the sending: the server may have answered already.
 func (c *client) refuseBody(up Conn, err error) {
 	var malformed *badMessage
+	if errors.Is(err, secret.ErrMisplaced) {
+		c.count(ReasonPlaceholder) // respond tells the client
+		up.Close()
+		return
+	}
 	if !errors.As(err, &malformed) {
 		_ = up.CloseWrite() // it may have left
 		return
 	}
 	c.count(ReasonRequest)
 	up.Close()
-	c.conn.Close()
+	c.raw.Close()
 }
 
 // upgrade is the protocol that a message without a body changes to, "" for none.
@@ -65,7 +93,7 @@ func (h *head) upgrade() string {
 func (r *request) onward() []byte {
 	var b bytes.Buffer
 	host := string(r.target.Name)
-	if r.target.Port != 80 {
+	if usual := r.target.Scheme == policy.HTTP && r.target.Port == 80 || r.target.Scheme == policy.HTTPS && r.target.Port == 443; !usual {
 		host += ":" + strconv.Itoa(int(r.target.Port))
 	}
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.method, r.path, host)
@@ -97,6 +125,12 @@ func (c *client) respond(up Conn, r *request) error {
 		if err != nil {
 			return c.badResponse(err)
 		}
+		if r.scrub != nil {
+			if err := scrubHead(h, r.scrub); err != nil {
+				c.refuseFor(err)
+				return err
+			}
+		}
 		upgrade := ""
 		if status == 101 {
 			if upgrade = h.upgrade(); upgrade == "" || r.upgrade() == "" {
@@ -110,17 +144,20 @@ func (c *client) respond(up Conn, r *request) error {
 		case status == 101:
 			return c.upgraded(up, in)
 		case status >= 200:
-			return c.responseBody(up, in, h, status, r.method)
+			return c.responseBody(up, in, h, status, r)
 		}
 	}
 }
 
 // responseBody moves the body, at most what its length says.
-func (c *client) responseBody(up Conn, in *input, h *head, status int, method string) error {
-	if method == "HEAD" || status == 204 || status == 304 {
+func (c *client) responseBody(up Conn, in *input, h *head, status int, r *request) error {
+	if r.method == "HEAD" || status == 204 || status == 304 {
 		return nil
 	}
 	down := c.meter(c.conn, &c.received)
+	if r.scrub != nil {
+		return copyFiltered(down, h, in, true, func(w io.Writer) filter { return &scrubbed{w: w, s: secret.Scrubber{Patterns: r.scrub}} })
+	}
 	if n := h.length(); n >= 0 {
 		_, err := io.CopyN(down, in, n)
 		return err
@@ -142,6 +179,10 @@ func (c *client) upgraded(up Conn, in *input) error {
 
 // badResponse tells the client that the server can't be understood.
 func (c *client) badResponse(err error) error {
+	if c.refused.Load() == ReasonPlaceholder {
+		_ = c.reply.refused(c.conn, c.target, ReasonPlaceholder, errInBody) // the client may have left
+		return nil
+	}
 	_ = c.reply.failed(c.conn, c.target) // the client may have left
 	return err
 }

@@ -6,6 +6,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -43,7 +44,10 @@ type Config struct {
 	Upstream func(scheme policy.Scheme, name policy.Name, port uint16) (*url.URL, error)
 	Resolver Resolver
 	Dialer   Dialer
-	Limits   Limits
+	// Roots vouch for the hosts of secrets; nil are this system's, or those of
+	// SSL_CERT_FILE.
+	Roots  *x509.CertPool
+	Limits Limits
 	// Log is the access log: one line for each connection. nil discards it.
 	Log *slog.Logger
 }

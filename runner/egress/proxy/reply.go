@@ -36,6 +36,10 @@ func advice(to policy.Request, reason policy.Reason) string {
 		return "the server name of TLS, or Host, must be the name of the request"
 	case ReasonConns, ReasonBytes:
 		return "this step has used up what it may"
+	case ReasonPlaceholder, ReasonUnknown:
+		return "a secret goes only to the URL and the header it is bound to"
+	case ReasonUntrusted:
+		return "an operator trusts another authority with SSL_CERT_FILE"
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/egress/secret"
 )
 
 // request is a head that asks for something through the proxy.
@@ -16,9 +17,15 @@ type request struct {
 	target policy.Request
 	// path is the origin form of a plain request's target.
 	path string
+	// scan looks for placeholders in the body, scrub keeps values out of the response.
+	scan  bool
+	scrub *secret.Patterns
 }
 
-func parseRequest(h *head) (*request, error) {
+func parseRequest(h *head) (*request, error) { return parseMessage(h, 80) }
+
+// parseMessage reads a request whose Host, without a port, means the usual one.
+func parseMessage(h *head, usual uint16) (*request, error) {
 	parts := strings.Split(h.line, " ")
 	if len(parts) != 3 || !isToken(parts[0]) {
 		return nil, bad("the request line isn't METHOD TARGET VERSION")
@@ -38,7 +45,7 @@ func parseRequest(h *head) (*request, error) {
 	if r.method == "CONNECT" {
 		return r, r.parseConnect(parts[1])
 	}
-	return r, r.parsePlain(parts[1])
+	return r, r.parsePlain(parts[1], usual)
 }
 
 func (r *request) parseConnect(target string) (err error) {
@@ -52,7 +59,7 @@ func (r *request) parseConnect(target string) (err error) {
 	return r.checkHost(r.target.Port)
 }
 
-func (r *request) parsePlain(target string) (err error) {
+func (r *request) parsePlain(target string, usual uint16) (err error) {
 	rest, ok := strings.CutPrefix(target, "http://")
 	if !ok {
 		return bad("the target isn't http://HOST/PATH: this is a proxy, and https goes through CONNECT")
@@ -69,10 +76,10 @@ func (r *request) parsePlain(target string) (err error) {
 		return bad("a target with a fragment")
 	}
 	r.target = policy.Request{Scheme: policy.HTTP, Method: r.method, Path: r.path}
-	if r.target.Name, r.target.Port, err = parseAuthority(rest[:end], 80); err != nil {
+	if r.target.Name, r.target.Port, err = parseAuthority(rest[:end], usual); err != nil {
 		return err
 	}
-	return r.checkHost(80)
+	return r.checkHost(usual)
 }
 
 // errHost is a Host that is another than the target's.

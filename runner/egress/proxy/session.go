@@ -8,7 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/job"
 )
 
@@ -19,6 +21,9 @@ type Grant struct {
 	Step int
 	// Policy is the job's own; the operator's counts besides.
 	Policy policy.Policy
+	// Secrets may be used by the step; Authority vouches for their hosts.
+	Secrets   secret.Set
+	Authority *intercept.Authority
 }
 
 // Session is the open door of one step. Its methods are safe for concurrent use.
@@ -32,6 +37,8 @@ type Session struct {
 	open  atomic.Int64
 	moved atomic.Int64
 	tally tally
+	// patterns keep the secrets' values out of responses.
+	patterns *secret.Patterns
 
 	mu    sync.Mutex
 	ended bool
@@ -44,6 +51,9 @@ var errEnded = errors.New("the step has ended")
 // Open starts a session. It lasts until Close or the end of ctx.
 func (p *Proxy) Open(ctx context.Context, g Grant) *Session {
 	s := &Session{proxy: p, grant: g, log: p.cfg.Log.With("job", g.Job, "step", g.Step)}
+	if len(g.Secrets) > 0 {
+		s.patterns = g.Secrets.Patterns()
+	}
 	s.ctx, s.end = context.WithCancelCause(ctx)
 	return s
 }
@@ -55,6 +65,10 @@ func (s *Session) Close() job.Egress {
 	s.mu.Unlock()
 	s.end(errEnded)
 	s.conns.Wait()
+	if s.grant.Authority != nil {
+		s.grant.Authority.Forget()
+	}
+	s.grant.Secrets, s.patterns = nil, nil // nobody reads them any more
 	return s.Tally()
 }
 
