@@ -19,6 +19,7 @@ import (
 	"github.com/quavon/quavon/runner/egress"
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state/statetest"
@@ -291,8 +292,32 @@ func (a *arena) attack(t *testing.T, row attack) {
 	a.control(t)
 }
 
+// place is what isolates the attacker: a runner, and what its job runs in. The attacker is
+// /attacker/attacker there.
+type place func(t *testing.T) (*runner.Runner, job.Root, []job.Mount)
+
+func onRunsc(t *testing.T) (*runner.Runner, job.Root, []job.Mount) {
+	t.Helper()
+	return newRunner(t), job.Root{Kind: job.RootHost}, []job.Mount{{Source: attacker(t), Target: "/attacker", Mode: job.MountReadOnly}}
+}
+
+// TestAttacks: the same table, whatever isolates.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
+	engine := newEngine(t)
+	for name, p := range map[string]place{
+		runsc.Name: onRunsc, docker.Runsc: onDocker(docker.Runsc, engine), docker.Runc: onDocker(docker.Runc, engine),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			underAttack(t, p)
+		})
+	}
+}
+
+// underAttack goes through the table in one sandbox.
+func underAttack(t *testing.T, p place) {
+	t.Helper()
 	w := newWorld(t)
 	w.names["ok.example"] = []netip.Addr{goodAddr}
 	w.names["paths.example"] = []netip.Addr{goodAddr}
@@ -302,28 +327,13 @@ func TestAttacks(t *testing.T) {
 	}
 	host, udp, unix := victims(t, w)
 	list := []string{"ok.example", "GET+POST=http://ok.example", "http://paths.example/pub", "*.wild.example", "*.priv.example", "rebind.example"}
-	door := egress.Local{Proxy: proxy.New(proxy.Config{Operator: rules(t, list...), Resolver: w, Dialer: w})}
-
-	stdin, toStdin := io.Pipe()
-	fromStdout, stdout := io.Pipe()
-	var stderr bytes.Buffer
-	spec := job.Spec{
-		ID: "attack-" + strings.ToLower(rand.Text()[:8]), Root: job.Root{Kind: job.RootHost}, Allow: list,
-		Mounts: []job.Mount{{Source: attacker(t), Target: "/attacker", Mode: job.MountReadOnly}},
-		Steps:  []job.Step{{Argv: []string{"/attacker/attacker"}, Network: job.NetworkRegistries}},
-	}
-	r := newRunner(t)
-	r.Door = door
-	ended := make(chan job.Result, 1)
-	go func() {
-		res, err := r.Run(t.Context(), spec, runner.Streams{Stdin: stdin, Stdout: stdout, Stderr: &stderr})
-		if err != nil || res.Exit != 0 {
-			t.Errorf("%+v, %v, stderr %s", res, err, stderr.String())
-		}
-		stdout.Close()
-		ended <- res
-	}()
-	a := &arena{w: w, stdin: toStdin, stdout: bufio.NewScanner(fromStdout)}
+	r, root, mounts := p(t)
+	r.Door = egress.Local{Proxy: proxy.New(proxy.Config{Operator: rules(t, list...), Resolver: w, Dialer: w})}
+	a, ended := enter(t, r, job.Spec{
+		ID: "attack-" + strings.ToLower(rand.Text()[:8]), Root: root, Allow: list, Mounts: mounts,
+		Steps: []job.Step{{Argv: []string{"/attacker/attacker"}, Network: job.NetworkRegistries}},
+	})
+	a.w = w
 	first := connect("rebind.example:443")
 	first.TLS = "rebind.example"
 	if o := a.try(t, first); !strings.Contains(o.Answer, "you reached") {
@@ -334,10 +344,31 @@ func TestAttacks(t *testing.T) {
 		want[row.reason]++
 		t.Run(row.name, func(t *testing.T) { a.attack(t, row) })
 	}
-	toStdin.Close()
-	res := <-ended
+	res := ended()
 	delete(want, "")
 	checkCounts(t, res, want)
+}
+
+// enter starts the attacker. It ends when ended is called, which returns the job's
+// result.
+func enter(t *testing.T, r *runner.Runner, spec job.Spec) (a *arena, ended func() job.Result) {
+	t.Helper()
+	stdin, toStdin := io.Pipe()
+	fromStdout, stdout := io.Pipe()
+	var stderr bytes.Buffer
+	results := make(chan job.Result, 1)
+	go func() {
+		res, err := r.Run(t.Context(), spec, runner.Streams{Stdin: stdin, Stdout: stdout, Stderr: &stderr})
+		if err != nil || res.Exit != 0 {
+			t.Errorf("%+v, %v, stderr %s", res, err, stderr.String())
+		}
+		stdout.Close()
+		results <- res
+	}()
+	return &arena{stdin: toStdin, stdout: bufio.NewScanner(fromStdout)}, func() job.Result {
+		toStdin.Close()
+		return <-results
+	}
 }
 
 // checkCounts compares the refusals of a job with the rows of the table.
