@@ -20,8 +20,12 @@ import (
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/service"
 	"github.com/quavon/quavon/runner/toolchain"
 )
+
+// probesTime bounds the full set of probes.
+const probesTime = 10 * time.Minute
 
 const groupSandbox = "Sandbox"
 
@@ -29,6 +33,8 @@ const groupSandbox = "Sandbox"
 type localSandbox struct {
 	*doctorOptions
 	runner *runner.Runner
+	// test is the smoke test of a runner that looks at itself.
+	test *smokeTest
 }
 
 func (s *localSandbox) checks() []*doctor.Check {
@@ -38,19 +44,16 @@ func (s *localSandbox) checks() []*doctor.Check {
 			Run: run, Timeout: 2 * time.Minute,
 		}
 	}
-	smoke := check("QD957", "escape", "the probes could not get out of the sandbox", "there is none: this quavon has no probes yet",
-		s.probes)
-	smoke.Essential = true
+	smoke := check("QD957", "escape", "the probes could not get out of the sandbox", "give this host no jobs until it passes: see docs/probes.md",
+		s.probes, "QD952")
+	smoke.Essential, smoke.Timeout = true, probesTime
 	return []*doctor.Check{
 		check("QD951", "backend", "a backend says what it is", "see docs/backends.md for what it needs", s.backend),
 		check("QD952", "runtime", "the runtime really runs jobs", "run `quavon run -- echo hello`, which says more", s.hello, "QD951"),
 		check("QD953", "lock", "images are what the lock says", "run `quavon images verify`, then `quavon build images`", s.lock),
 		check("QD954", "keys", "keys and rights at Valkey are right", "leave --local out", s.needsQueue),
 		check("QD955", "separation", "the runner's host isn't the control plane's", "leave --local out", s.needsQueue),
-		check("QD956", "egress", "sandboxes reach what is allowed and nothing else", "there is none: this quavon has no such test yet",
-			func(context.Context) doctor.Finding {
-				return doctor.Unknown(errors.New("the test of the way out is not built yet, so nothing is known of it"))
-			}),
+		check("QD956", "egress", "sandboxes reach what is allowed and nothing else", "see docs/egress.md", s.egress, "QD952"),
 		smoke,
 		check("QD958", "limits", "limits end a job", "see `docs/reasons.md`, and run QD903", s.limits, "QD952"),
 	}
@@ -66,9 +69,16 @@ func (s *localSandbox) needsQueue(context.Context) doctor.Finding {
 
 var errNoRunners = errors.New("asking the runners of a queue is not built yet: use --local for a backend of this host")
 
-// probes never passes: nothing has been tried.
-func (s *localSandbox) probes(context.Context) doctor.Finding {
-	return doctor.Unknown(errors.New("the escape probes are not built yet, so nothing is known of whether the sandbox holds"))
+// probes makes the escape probes: by the runner's own test where one looks at itself.
+func (s *localSandbox) probes(ctx context.Context) doctor.Finding {
+	t := s.test
+	if t == nil {
+		subject := service.Subject{Backend: s.runner.Backend, Guest: s.runner.Guest, Lock: s.lockFile()}
+		t = &smokeTest{
+			runner: s.runner, identify: subject.Identify, image: func(context.Context) (string, error) { return s.rootImage() },
+		}
+	}
+	return t.check(ctx, s.Full)
 }
 
 // backend opens the backend and keeps it for the checks after it.

@@ -22,12 +22,12 @@ func (p *program) facts(keys *envelope.Keyring) fleet.Facts {
 }
 
 // inspector makes the doctor's checks of a backend in its runner, when a doctor asks.
-func (o *runnerOptions) inspector(r *runner.Runner) (*fleet.Answerer, error) {
+func (o *runnerOptions) inspector(r *runner.Runner, test *smokeTest) (*fleet.Answerer, error) {
 	qo, err := o.settings.queueOptions()
 	if err != nil {
 		return nil, err
 	}
-	checks := o.selfChecks(r, false)
+	checks := o.selfChecks(r, test, false)
 	for _, c := range checks {
 		if c.Code == "QD954" {
 			c.Run = func(ctx context.Context) doctor.Finding { return o.ownKeys(ctx, qo.Conn) }
@@ -36,7 +36,7 @@ func (o *runnerOptions) inspector(r *runner.Runner) (*fleet.Answerer, error) {
 	return &fleet.Answerer{
 		Facts: o.facts(qo.Keys), Checks: checks, Heavy: heavyChecks,
 		Full: func(code string) *doctor.Check {
-			c, err := doctor.Find(o.selfChecks(r, true), code)
+			c, err := doctor.Find(o.selfChecks(r, test, true), code)
 			if err != nil || code == "QD954" {
 				return nil
 			}
@@ -46,9 +46,9 @@ func (o *runnerOptions) inspector(r *runner.Runner) (*fleet.Answerer, error) {
 }
 
 // selfChecks are those of this runner's own backend.
-func (o *runnerOptions) selfChecks(r *runner.Runner, full bool) []*doctor.Check {
+func (o *runnerOptions) selfChecks(r *runner.Runner, test *smokeTest, full bool) []*doctor.Check {
 	local := &localSandbox{
-		doctorOptions: &doctorOptions{program: o.program, Local: true, Smoke: true, Full: full, Backend: r.Backend.Name()}, runner: r,
+		doctorOptions: &doctorOptions{program: o.program, Local: true, Smoke: true, Full: full, Backend: r.Backend.Name()}, runner: r, test: test,
 	}
 	return local.checks()
 }
