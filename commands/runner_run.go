@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quavon/quavon/runner"
@@ -50,7 +49,9 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	inspector, err := o.inspector(h)
+	test := o.smokeTest(h, &so)
+	so.Probe = test.probe
+	inspector, err := o.inspector(h, test)
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,7 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 	n := newNotifier(o.program)
 	defer n.say("STOPPING=1")
 	s := service.New(so)
+	test.service = s
 	go n.watchdog(ctx, s.Alive)
 	context.AfterFunc(ctx, func() { n.say("STOPPING=1\nSTATUS=waiting for jobs to end") })
 	return s.Run(ctx, func() {
@@ -136,9 +138,6 @@ func (o *runnerOptions) serviceOptions(r *runner.Runner, st *state.Dir) (so serv
 	so.Network = r.Door != nil
 	subject := service.Subject{Backend: r.Backend, Guest: r.Guest, Lock: o.lockFile(), Bounds: so.Bounds}
 	so.Identify = subject.Identify
-	so.Probe = service.Starts{
-		Runner: r, Backend: r.Backend, Images: so.Images, OwnKernel: strings.HasSuffix(r.Backend.Name(), "runsc"),
-	}.Probe
 	return so, nil
 }
 
