@@ -238,31 +238,52 @@ func (i engineInfo) usable() error {
 	return nil
 }
 
-// validate lets dockerd look at the file that is to be. It doesn't find everything,
-// and so isn't the only check.
-func (d *daemon) validate(ctx context.Context, data []byte) error {
-	if data == nil {
+// validate lets dockerd look at the file that is to be. It doesn't find everything, and
+// so isn't the only check; and where it already refuses the file that is there, with
+// which dockerd runs, it knows less than dockerd does.
+func (d *daemon) validate(ctx context.Context, before, after []byte) error {
+	if after == nil {
 		return nil
 	}
 	if _, err := os.Stat(d.exe); err != nil {
 		return nil //nolint:nilerr // its program is elsewhere, or was replaced: the reload will tell
 	}
+	why, err := d.refuses(ctx, after)
+	if err != nil || why == "" {
+		return err
+	}
+	if already, err := d.refuses(ctx, before); err != nil || already != "" {
+		return err
+	}
+	return fault.New("dockerd refuses the daemon.json that is to be: "+why, "correct daemon.json: see `dockerd --validate`")
+}
+
+// refuses is what dockerd says against a file, "" for nothing.
+func (d *daemon) refuses(ctx context.Context, data []byte) (string, error) {
 	f, err := os.CreateTemp("", "quavon-daemon-*.json")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // of no harm
 	if _, err := f.Write(data); err != nil {
-		return err
+		return "", err
 	}
 	if err := f.Close(); err != nil {
-		return err
+		return "", err
 	}
-	out, err := exec.CommandContext(ctx, d.exe, "--validate", "--config-file", f.Name()).CombinedOutput()
-	if err != nil && ctx.Err() == nil {
-		return fault.New("dockerd refuses the daemon.json that is to be: "+lastLine(out), "correct daemon.json: see `dockerd --validate`")
+	cmd := exec.CommandContext(ctx, d.exe, "--validate", "--config-file", f.Name())
+	// It looks for its helpers in its own PATH.
+	if environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.pid)); err == nil {
+		cmd.Env = strings.Split(strings.TrimRight(string(environ), "\x00"), "\x00")
 	}
-	return context.Cause(ctx)
+	out, err := cmd.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return lastLine(out), nil
+	}
+	return "", nil
 }
 
 func lastLine(out []byte) string {

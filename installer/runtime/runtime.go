@@ -98,6 +98,7 @@ type plan struct {
 	version string
 	unpack  bool
 	link    bool
+	was     string
 	// before and after are daemon.json; reload says that dockerd must read it.
 	path          string
 	before, after []byte
@@ -126,7 +127,11 @@ func (r *Runtime) Plan(ctx context.Context) ([]phase.Change, error) {
 		add(phase.Create, filepath.Join(r.lib(), p.version), "gVisor from "+p.source.path, "")
 	}
 	if p.link {
-		add(phase.Edit, r.link(), "point it at "+p.version, "")
+		action := phase.Edit
+		if p.was == "" {
+			action = phase.Create
+		}
+		add(action, r.link(), "point it at "+p.version, "")
 	}
 	if p.after != nil {
 		action := phase.Edit
@@ -200,7 +205,7 @@ func (r *Runtime) planProgram(ctx context.Context, p *plan) (err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.Wrap(err, r.link()+" is in the way", "move it away")
 	}
-	p.link = to != p.version
+	p.was, p.link = to, to != p.version
 	return nil
 }
 
@@ -268,7 +273,7 @@ func (r *Runtime) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) e
 	if p.after == nil && !p.reload {
 		return nil
 	}
-	if err := p.daemon.validate(ctx, p.after); err != nil {
+	if err := p.daemon.validate(ctx, p.before, p.after); err != nil {
 		return err
 	}
 	return tx.Act(phase.Act{Name: actReload}, func() error {
