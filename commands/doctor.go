@@ -58,6 +58,7 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 				return &usageError{cmd, err}
 			}
 			o.settingsErr = o.settings.load(p, cmd.Flags().Changed) // the checks of the host need none
+			o.fromInstallation()
 			return run(cmd.Context(), o)
 		},
 	}
@@ -99,7 +100,7 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 	if !o.Local {
 		defer o.runners(sandboxes)()
 	}
-	all := append(host.Checks(o.hostConfig()), sandboxes...)
+	all := slices.Concat(host.Checks(o.hostConfig()), o.valkeyChecks(), sandboxes)
 	switch {
 	case o.Explain != "":
 		return o.explain(all)

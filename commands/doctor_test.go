@@ -14,7 +14,8 @@ import (
 // TestDoctorDocs keeps the registry and docs/doctor.md in step, both ways.
 func TestDoctorDocs(t *testing.T) {
 	t.Parallel()
-	all := append(host.Checks(host.Config{}), (&localSandbox{doctorOptions: &doctorOptions{}}).checks()...)
+	o := &doctorOptions{}
+	all := slices.Concat(host.Checks(host.Config{}), o.valkeyChecks(), (&localSandbox{doctorOptions: o}).checks())
 	if err := doctor.Validate(all); err != nil {
 		t.Fatal(err)
 	}

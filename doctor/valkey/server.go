@@ -13,7 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/queue/conn"
 )
@@ -81,7 +84,7 @@ func Configured(ctx context.Context, where conn.Settings, written map[string]str
 		return written, nil
 	}
 	return nil, fault.New("the user may not ask for it, as it should be",
-		"name the URL of one who may: --valkey-admin-url-file FILE, or the installation: --dir DIR")
+		"name the URL of one who may: --valkey-admin-url-file FILE, or the installation: --env-file DIR/.env")
 }
 
 func fromInfo(info string) map[string]string {
@@ -202,4 +205,35 @@ func certificate(ctx context.Context, where conn.Settings, now time.Time) doctor
 		return doctor.Warned("the server's certificate holds until "+until.UTC().Format(time.DateOnly), "renew it")
 	}
 	return doctor.Passed("encrypted, with a certificate that holds until " + until.UTC().Format(time.DateOnly))
+}
+
+// Written is what a compose file has its service valkey started with, nil without one:
+// what holds where nobody may ask the server.
+func Written(composeFile string) map[string]string {
+	const most = 1 << 20
+	data, err := bounded.ReadFile(composeFile, most)
+	if err != nil {
+		return nil
+	}
+	var file struct {
+		Services struct {
+			Valkey struct {
+				Command []string `yaml:"command"`
+			} `yaml:"valkey"`
+		} `yaml:"services"`
+	}
+	if yaml.Unmarshal(data, &file) != nil {
+		return nil
+	}
+	out := map[string]string{}
+	args := file.Services.Valkey.Command
+	for i, a := range args {
+		if name, ok := strings.CutPrefix(a, "--"); ok && i+1 < len(args) {
+			out[name] = args[i+1]
+		}
+	}
+	if len(out) > 0 && out["appendonly"] == "yes" && out["appendfsync"] == "" {
+		out["appendfsync"] = "everysec" // the server's own default
+	}
+	return out
 }

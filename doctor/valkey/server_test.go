@@ -74,6 +74,17 @@ func TestConfigurationForbidden(t *testing.T) {
 	if got, err := valkey.Configured(t.Context(), as(s, "sandbox"), written); err != nil || got["maxmemory-policy"] != "noeviction" {
 		t.Errorf("%v, %v", got, err)
 	}
+	file := filepath.Join(t.TempDir(), "compose.yaml")
+	text := "services:\n  valkey:\n    command: [valkey-server, --appendonly, \"yes\", --maxmemory-policy, noeviction]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := valkey.Durability(valkey.Written(file)); f.State != doctor.Pass || valkey.Eviction(valkey.Written(file)).State != doctor.Pass {
+		t.Errorf("as written in compose.yaml: %s %s", f.State, f.Message)
+	}
+	if w := valkey.Written(filepath.Dir(file)); w != nil {
+		t.Errorf("no file: %v", w)
+	}
 	got, err := valkey.Configured(t.Context(), as(s, "info"), nil)
 	if err != nil || got["maxmemory-policy"] != "noeviction" || got["appendonly"] != "yes" {
 		t.Errorf("%v, %v", got, err)
