@@ -298,6 +298,7 @@ func TestSecrets(t *testing.T) {
 		"group":         {map[string]string{"A": file("c", 0o640, me)}, doctor.Fail, "0640"},
 		"others":        {map[string]string{"A": file("d", 0o604, me)}, doctor.Fail, "0604"},
 		"another owner": {map[string]string{"A": file("e", 0o600, 1234)}, doctor.Fail, "uid 1234"},
+		"a service's":   {map[string]string{"A": file("f", 0o400, 65532)}, doctor.Pass, "1 files"},
 		"missing":       {map[string]string{"A": filepath.Join(dir, "none")}, doctor.Fail, "no such file"},
 		"a directory":   {map[string]string{"A": dir}, doctor.Fail, "no regular file"},
 		"none":          {nil, doctor.Warn, "environment"},

@@ -10,8 +10,13 @@ import (
 	"github.com/quavon/quavon/doctor"
 )
 
+// serviceUID is who the services of an installation run as; only root can give files
+// to it.
+const serviceUID = 65532
+
 // Secrets looks at the files of secrets, by setting: each must be a regular file that
-// belongs to root or to this process's user, and that nobody else can read.
+// belongs to root, to the services' user or to this process's, and that nobody else
+// can read.
 func Secrets(files map[string]string) doctor.Finding {
 	var bad []string
 	for _, setting := range slices.Sorted(maps.Keys(files)) {
@@ -43,7 +48,7 @@ func exposed(path string) string {
 		return fmt.Sprintf("has mode %04o", fi.Mode().Perm())
 	case !ok:
 		return "has no owner that is known"
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+	case st.Uid != 0 && st.Uid != serviceUID && int(st.Uid) != os.Geteuid():
 		return fmt.Sprintf("belongs to uid %d", st.Uid)
 	}
 	return ""
