@@ -13,6 +13,7 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // Program is the first word of the step that runs the probes: quavon-guest by the
@@ -157,15 +158,28 @@ func (b *Bench) spec(s Session, id string) job.Spec {
 	spec := job.Spec{
 		ID: id, Root: b.root, Limits: b.limits,
 		Mounts: append([]job.Mount{{Source: b.Workspace, Target: job.WorkspaceDir, Mode: job.MountOverlay}}, s.Mounts...),
-		Steps:  []job.Step{{Argv: []string{Program, probe.Command}, Dir: "/tmp"}},
+		Steps:  []job.Step{{Argv: []string{Program, probe.Command}, Dir: job.WorkspaceDir}},
 	}
 	if s.Door != nil {
 		spec.Steps[0].Network, spec.Allow = job.NetworkRegistries, s.Allow
 	}
 	if s.Limits != nil {
-		spec.Limits = *s.Limits
+		spec.Limits = b.enforced(*s.Limits)
 	}
 	return spec
+}
+
+// enforced leaves out the limits that the backend refuses to be asked for.
+func (b *Bench) enforced(l job.Limits) job.Limits {
+	for p, drop := range map[sandbox.Policy]func(){
+		sandbox.PolicyMemory: func() { l.Memory = 0 }, sandbox.PolicyPids: func() { l.Pids = 0 },
+		sandbox.PolicyCPU: func() { l.CPUs = 0 }, sandbox.PolicyDisk: func() { l.Disk = 0 },
+	} {
+		if !has(b.Policies, p) || b.Policies[p] != sandbox.Enforced {
+			drop()
+		}
+	}
+	return l
 }
 
 // soFar are the results that have come.

@@ -163,6 +163,9 @@ func socket(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	p := filepath.Join(dir, "docker.sock")
 	l, err := net.Listen("unix", p)
 	if err == nil {
