@@ -63,8 +63,9 @@ func (u use) run(ctx context.Context, b *Bench) Outcome {
 		broken = append(broken, fmt.Sprintf("the job had all of %d", u.amount))
 	case c.Find(u.ID, probe.SubBefore) == nil:
 		unsure = append(unsure, fmt.Sprintf("the sandbox didn't come so far: %v", err))
-	case all != nil && all.Errno == "EAGAIN" && u.reason == job.ReasonLimitPids && b.Backend == "docker-runsc":
-		// Docker counts no refused forks: the sandbox's kernel was refused one and went on.
+	case all != nil && (all.Errno == "EAGAIN" || all.Errno == "ENOMEM") && u.reason == job.ReasonLimitPids && b.Backend == "docker-runsc":
+		// Docker counts no refused forks. The sandbox's kernel was refused one and went on,
+		// with an error for the job.
 	case !slices.Contains(live.Result.LimitsHit, string(u.reason)):
 		unsure = append(unsure, fmt.Sprintf("the result says %q, limits %v, not %s: %v %v", live.Result.Reason, live.Result.LimitsHit, u.reason, err, all))
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/quavon/quavon/runner/sandbox"
 )
 
 // kernelProcess is the name that gVisor's kernel has as a process of the host.
@@ -51,6 +53,14 @@ func (b *Bench) kernels(ctx context.Context, live *Live) ([]process, error) {
 	return nil, fmt.Errorf("none of the processes %v is the sandbox's kernel", pids)
 }
 
+// unseen is what became of looking at processes that could not be found.
+func unseen(err error) Outcome {
+	if errors.Is(err, sandbox.ErrElsewhere) {
+		return Outcome{notRun, err.Error()}
+	}
+	return Outcome{CouldNotRun, err.Error()}
+}
+
 // sameContent says whether two files are the same file or have the same content.
 func sameContent(a, b string) (bool, error) {
 	fa, err := os.Stat(a)
@@ -74,7 +84,7 @@ func sameContent(a, b string) (bool, error) {
 func watchRuntime(ctx context.Context, b *Bench, live *Live) Outcome {
 	list, err := b.kernels(ctx, live)
 	if err != nil {
-		return Outcome{CouldNotRun, err.Error()}
+		return unseen(err)
 	}
 	for _, p := range list {
 		if guest, _ := sameContent(p.exe, b.Guest); guest {
@@ -115,7 +125,7 @@ func (b *Bench) registered(exe string) (bool, error) {
 func watchSeccomp(ctx context.Context, b *Bench, live *Live) Outcome {
 	list, err := b.kernels(ctx, live)
 	if err != nil {
-		return Outcome{CouldNotRun, err.Error()}
+		return unseen(err)
 	}
 	var broken, unsure []string
 	seen := 0
@@ -154,7 +164,7 @@ func (b *Bench) namespaces() []string {
 func watchNamespaces(ctx context.Context, b *Bench, live *Live) Outcome {
 	list, err := b.kernels(ctx, live)
 	if err != nil {
-		return Outcome{CouldNotRun, err.Error()}
+		return unseen(err)
 	}
 	var broken, unsure []string
 	for _, p := range list {

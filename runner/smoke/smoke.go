@@ -24,6 +24,8 @@ const (
 	Broken        Verdict = "broken"
 	NotApplicable Verdict = "not applicable"
 	CouldNotRun   Verdict = "could not run"
+	// notRun is of an entry that turns out to be among those that are left out.
+	notRun Verdict = "not run"
 )
 
 // Group is what a probe is about.

@@ -157,6 +157,10 @@ func (b *Bench) all(ctx context.Context, entries []Entry, r *Report) []Result {
 		case !ok:
 			o = shared{Outcome: Outcome{CouldNotRun, "it has neither probes nor a run of its own"}}
 		}
+		if o.Verdict == notRun {
+			r.NotRun = append(r.NotRun, NotRun{e.ID, o.Why})
+			continue
+		}
 		x.Verdict, x.Why, x.Tried = o.Verdict, o.Why, o.lines
 		out = append(out, x)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -82,9 +83,20 @@ type Remote struct{ Errno, Answer string }
 
 func (r *Remote) Error() string { return strings.TrimSpace(r.Errno + " " + r.Answer) }
 
+// scratchDir is where a job can make files: not every image has a /tmp for all.
+var scratchDir = sync.OnceValue(func() string {
+	const first = "/tmp"
+	for _, dir := range []string{first, "/dev/shm", "/workspace"} {
+		if unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
+			return dir
+		}
+	}
+	return first // the workbench says that it is none
+})
+
 // Scratch is a path in the job's own place that nothing has yet.
 func (c *Context) Scratch(name string) string {
-	return filepath.Join(os.TempDir(), "probe-"+c.Nonce+"-"+c.probe.ID+"-"+name)
+	return filepath.Join(scratchDir(), "probe-"+c.Nonce+"-"+c.probe.ID+"-"+name)
 }
 
 // workbench shows that a file can be made where the attempts make theirs: else an

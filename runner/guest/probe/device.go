@@ -75,10 +75,10 @@ func makeNode(c *Context, name, node string) (string, error) {
 		mode = unix.S_IFBLK | 0o600
 	}
 	last := error(unix.EPERM)
-	for _, dir := range []string{os.TempDir(), "/dev", "/dev/shm"} {
+	for _, dir := range []string{scratchDir(), "/dev", "/dev/shm"} {
 		path := filepath.Join(dir, "probe-"+c.Nonce+"-"+name)
 		if err := unix.Mknod(path, mode, int(unix.Mkdev(uint32(maj), uint32(mnr)))); err != nil {
-			if dir == os.TempDir() {
+			if dir == scratchDir() {
 				last = err
 			}
 			continue

@@ -54,7 +54,7 @@ func fingerprint(c *Context) {
 		return raw(unix.SYS_ADD_KEY, ptr(name[0]), ptr(name[1]), ptr(name[2]), 1, uintptr(ring))
 	})
 	c.TryErr("name_to_handle_at", func() error {
-		_, _, err := unix.NameToHandleAt(unix.AT_FDCWD, os.TempDir(), 0)
+		_, _, err := unix.NameToHandleAt(unix.AT_FDCWD, scratchDir(), 0)
 		return err
 	})
 	c.TryErr("perf_event_open", perfSelf)
