@@ -85,7 +85,7 @@ func newRoot(p *program) *cobra.Command {
 	root.AddCommand(
 		newRun(p, runJob), newScan(p, runScan), newFixCheck(p, runFixCheck), newSubmit(p, submitJob), newStatus(p, showStatus),
 		newRunner(p, runRunner), newEgress(p, runEgress), newDockerGuard(p), newBuild(p), newDoctor(p, runDoctor), newImages(p),
-		newInstall(p), newUninstall(p), newRollback(p), newVersion(p), newMan(p), newExitCodes(),
+		newSupportBundle(p, makeBundle), newInstall(p), newUninstall(p), newRollback(p), newVersion(p), newMan(p), newExitCodes(),
 	)
 	return root
 }

@@ -181,3 +181,42 @@ func (s *envSetting) surprises() []string {
 		"than compose: keep it in a file")
 	return out
 }
+
+// EnvSecrets are the values in a .env file whose names are secrets', as compose reads
+// them and as they stand there. Of a file that compose can't read they are what
+// stands behind such a name on its line.
+func EnvSecrets(h Host, file string) []string {
+	_, text, all, err := Config{Host: h, EnvFile: func() (string, bool) { return file, true }}.readEnv()
+	if err != nil {
+		for line := range strings.Lines(text) {
+			if name, value, ok := strings.Cut(line, "="); ok {
+				all = append(all, envSetting{key: strings.TrimSpace(name), value: strings.Trim(strings.TrimSpace(value), `"'`), raw: line})
+			}
+		}
+	}
+	var out []string
+	for _, s := range all {
+		if s.isSecret() {
+			text, _ := s.spelling()
+			out = append(out, s.value, strings.Trim(text, `"'`))
+		}
+	}
+	return out
+}
+
+// EnvListing is a .env file as compose reads it, with the values of secrets hidden.
+func EnvListing(h Host, file string) (string, error) {
+	_, _, all, err := Config{Host: h, EnvFile: func() (string, bool) { return file, true }}.readEnv()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, s := range all {
+		value := s.value
+		if s.isSecret() {
+			value = "(hidden)"
+		}
+		fmt.Fprintf(&b, "%s=%q\n", s.key, value)
+	}
+	return b.String(), nil
+}
