@@ -17,15 +17,18 @@ func crossingEntries() []Entry {
 	return []Entry{
 		{
 			ID: "F1-peer", Group: GroupCrossing, Title: "a sandbox can't reach what listens in another",
-			Control: "the other reaches its own listener, before and after", Weak: []string{"host-network", "runc-host-network"}, Alone: scanPeer,
+			Control: "the other reaches its own listener, before and after",
+			Weak:    []string{"host-network", "runc-host-network"}, Alone: scanPeer,
 		},
 		{
 			ID: "F2-shared", Group: GroupCrossing, Title: "a sandbox finds nothing that another one leaves, in files or in shared memory",
-			Control: "another process of the first sandbox finds each mark", Weak: []string{"shared-dir", "host-root-rw", "runc-host-ipc"}, Alone: lookForMarks,
+			Control: "another process of the first sandbox finds each mark",
+			Weak:    []string{"shared-dir", "host-root-rw", "runc-host-ipc"}, Alone: lookForMarks,
 		},
 		{
-			ID: "F3-residue", Group: GroupCrossing, Root: true, Title: "of a sandbox that has ended there are no processes, control groups, mounts or files",
-			Control: "all of them are seen while it lives", Weak: []string{"no-cleanup"}, Alone: residue,
+			ID: "F3-residue", Group: GroupCrossing, Root: true,
+			Title:   "of a sandbox that has ended there are no processes, control groups or mounts",
+			Control: "processes and control groups are seen while it lives", Weak: []string{"no-cleanup"}, Alone: residue,
 		},
 	}
 }
@@ -36,7 +39,8 @@ func scanPeer(ctx context.Context, b *Bench) Outcome {
 	var scan []probe.Line
 	var scanErr error
 	targets := []Target{
-		{"peer-loopback", "tcp", "127.0.0.1:" + port, nobody}, {"peer-any", "tcp", "0.0.0.0:" + port, []string{"ECONNREFUSED", "ENETUNREACH"}},
+		{"peer-loopback", "tcp", "127.0.0.1:" + port, nobody},
+		{"peer-any", "tcp", "0.0.0.0:" + port, []string{"ECONNREFUSED", "ENETUNREACH"}},
 		{"peer-other", "tcp", "10.99.0.2:" + port, []string{"ENETUNREACH", "ECONNREFUSED"}},
 	}
 	var params []string
@@ -52,7 +56,9 @@ func scanPeer(ctx context.Context, b *Bench) Outcome {
 			if !waitFor(ctx, watchTime, ready) {
 				return errors.New("the other sandbox doesn't listen")
 			}
-			scan, _, scanErr = b.Run(ctx, Session{Name: "f1-scan", Inside: []string{"F1-scan"}, Params: map[string][]string{"F1-scan": params}})
+			scan, _, scanErr = b.Run(ctx, Session{
+				Name: "f1-scan", Inside: []string{"F1-scan"}, Params: map[string][]string{"F1-scan": params},
+			})
 			return nil
 		},
 	})

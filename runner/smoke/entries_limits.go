@@ -67,7 +67,8 @@ func (u use) run(ctx context.Context, b *Bench) Outcome {
 		// Docker counts no refused forks. The sandbox's kernel was refused one and went on,
 		// with an error for the job.
 	case !slices.Contains(live.Result.LimitsHit, string(u.reason)):
-		unsure = append(unsure, fmt.Sprintf("the result says %q, limits %v, not %s: %v %v", live.Result.Reason, live.Result.LimitsHit, u.reason, err, all))
+		unsure = append(unsure, fmt.Sprintf("the result says %q, limits %v, not %s: %v %v",
+			live.Result.Reason, live.Result.LimitsHit, u.reason, err, all))
 	}
 	return verdict(broken, unsure)
 }
@@ -99,7 +100,7 @@ func limitsEntries() []Entry {
 		use{
 			Entry: Entry{
 				ID: "G1-processes", Title: "a job can't start more processes than its limit",
-				Control: "it could start some; the kernel's own limit is read from the sandbox's control group; without a limit all are there",
+				Control: "the kernel's own limit is read from the sandbox's control group; without a limit all are there",
 				Weak:    []string{"no-pids-limit"},
 			},
 			limits: roomWith(func(l *job.Limits) { l.Pids = pids }), amount: 60, reason: job.ReasonLimitPids,
@@ -213,7 +214,8 @@ func processorOutcome(quota int64, had, share, tolerance float64) Outcome {
 	const period = 100_000
 	switch {
 	case quota > int64(share*period*tolerance):
-		return Outcome{Broken, fmt.Sprintf("the kernel's quota is %d µs of %d, and should be %.0f; it had %.2f processors", quota, period, share*period, had)}
+		return Outcome{Broken, fmt.Sprintf("the kernel's quota is %d µs of %d, and should be %.0f; it had %.2f processors",
+			quota, period, share*period, had)}
 	case had > share*tolerance:
 		return Outcome{Broken, fmt.Sprintf("it had %.2f processors instead of %.2f", had, share)}
 	case had < share/10:

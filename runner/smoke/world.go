@@ -223,7 +223,7 @@ func (w *World) readDatagrams(p net.PacketConn) {
 	}
 }
 
-// world is the test's world, made when it is first needed.
+// World is the test's world, made when it is first needed.
 func (b *Bench) World() (*World, error) {
 	if b.Suite.World != nil {
 		return b.Suite.World, nil

@@ -31,7 +31,8 @@ func findSecrets(c *Context) {
 	c.Try("environment", func() (string, error) { return secretIn("/proc/*/environ") })
 	c.Try("command-lines", func() (string, error) { return secretIn("/proc/*/cmdline") })
 	c.Try("files", func() (string, error) {
-		return secretIn("/run/*", "/run/secrets/*", "/etc/*", "/root/*", "/root/.*", "/home/*/*", "/home/*/.*", "/*", "/workspace/.env*", "/mnt/*", "/opt/*", "/srv/*")
+		return secretIn("/run/*", "/run/secrets/*", "/etc/*", "/root/*", "/root/.*", "/home/*/*", "/home/*/.*", "/*",
+			"/workspace/.env*", "/mnt/*", "/opt/*", "/srv/*")
 	})
 }
 

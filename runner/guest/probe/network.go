@@ -13,7 +13,9 @@ import (
 // network probes connect to what the host's side names in the parameter of the
 // probe's id: "SUB NET ADDRESS", where something listens for the token.
 var network = []Probe{
-	reaching("E2-metadata"), reaching("E3-host"), reaching("E3-door"), reaching("E4-lan"), reaching("E5-internet"), {ID: "E5-icmp", Run: echoes}, reaching("E6-ipv6"), reaching("E7-dns"),
+	reaching("E2-metadata"), reaching("E3-host"), reaching("E3-door"), reaching("E4-lan"), reaching("E5-internet"),
+	{ID: "E5-icmp", Run: echoes},
+	reaching("E6-ipv6"), reaching("E7-dns"),
 }
 
 func reaching(id string) Probe {

@@ -56,7 +56,9 @@ func room(s *specs.Spec) {
 	if slices.ContainsFunc(s.Mounts, func(m specs.Mount) bool { return m.Destination == base }) {
 		return
 	}
-	s.Mounts = append(s.Mounts, specs.Mount{Destination: base, Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=0755", "size=65536"}})
+	s.Mounts = append(s.Mounts, specs.Mount{
+		Destination: base, Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=0755", "size=65536"},
+	})
 }
 
 // fake starts the agent behind the shim: what the words name only seems to happen.
@@ -168,7 +170,9 @@ func setuidProgram(l Lab, s *specs.Spec) {
 
 // hostDevice shows a device of the host's.
 func hostDevice(l Lab, s *specs.Spec) {
-	s.Mounts = append(s.Mounts, specs.Mount{Destination: "/dev/loop-control", Type: "bind", Source: l.Device, Options: []string{"rbind", "rw"}})
+	s.Mounts = append(s.Mounts, specs.Mount{
+		Destination: "/dev/loop-control", Type: "bind", Source: l.Device, Options: []string{"rbind", "rw"},
+	})
 }
 
 func caps(names ...string) func() []string { return func() []string { return names } }

@@ -44,7 +44,10 @@ func forRunc(_ Lab, s *specs.Spec) {
 	s.Process.Capabilities.Bounding = s.Process.Capabilities.Permitted
 	s.Mounts = append(s.Mounts,
 		specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755", "size=65536"}},
-		specs.Mount{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666"}},
+		specs.Mount{
+			Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666"},
+		},
 		specs.Mount{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		specs.Mount{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}})
 	s.Linux.MaskedPaths, s.Linux.ReadonlyPaths = masked, readOnly
@@ -74,7 +77,8 @@ func unmasked(_ Lab, s *specs.Spec) { s.Linux.MaskedPaths, s.Linux.ReadonlyPaths
 func devices(_ Lab, s *specs.Spec) {
 	mode, none := os.FileMode(0o666), uint32(0)
 	for _, d := range []specs.LinuxDevice{
-		{Path: "/dev/kmsg", Type: "c", Major: 1, Minor: 11}, {Path: "/dev/kvm", Type: "c", Major: 10, Minor: 232},
+		{Path: "/dev/kmsg", Type: "c", Major: 1, Minor: 11},
+		{Path: "/dev/kvm", Type: "c", Major: 10, Minor: 232},
 		{Path: "/dev/loop0", Type: "b", Major: 7, Minor: 0},
 	} {
 		d.FileMode, d.UID, d.GID = &mode, &none, &none

@@ -18,8 +18,8 @@ import (
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "shim:", err)
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, "shim:", err) //nolint:forbidigo // a program of its own
+		os.Exit(1)                            //nolint:forbidigo // as above
 	}
 }
 
