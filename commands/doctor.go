@@ -30,6 +30,7 @@ type doctorOptions struct {
 	Strict, List   bool
 	Smoke, Local   bool
 	Full           bool
+	AllBackends    bool
 	Edition        string
 	EnvFile        string
 	Ignore, Only   []string
@@ -68,6 +69,7 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 	f.BoolVar(&o.Smoke, "sandbox-smoke", false, "check the sandboxes too")
 	f.BoolVar(&o.Local, "local", false, "check a backend of this host, without a queue; implies --sandbox-smoke")
 	f.StringVar(&o.Backend, "backend", runsc.Name, "backend of --local: "+strings.Join(backendNames, ", "))
+	f.BoolVar(&o.AllBackends, "all-backends", false, "compare all backends of this host that isolate; implies --local")
 	f.StringVar(&o.Runsc, "runsc", "", "path of runsc")
 	f.StringVar(&o.EnvFile, "env-file", "", "the installation's .env (default: the one here, if there is one)")
 	f.BoolVar(&o.Full, "full", false, "make long checks in full")
@@ -91,13 +93,17 @@ func (o *doctorOptions) check() error {
 	case o.Wait < 0:
 		return fault.New("--wait is negative", "write a time such as 30s, or 0")
 	}
+	o.Local = o.Local || o.AllBackends
 	o.Smoke = o.Smoke || o.Local
 	return checkBackend(o.Backend)
 }
 
 func runDoctor(ctx context.Context, o *doctorOptions) error {
 	sandboxes := (&localSandbox{doctorOptions: o}).checks()
-	if !o.Local {
+	switch {
+	case o.AllBackends:
+		(&comparison{o: o}).bind(sandboxes)
+	case !o.Local:
 		defer o.runners(sandboxes)()
 	}
 	all := slices.Concat(host.Checks(o.hostConfig()), o.valkeyChecks(), sandboxes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,10 +47,9 @@ func limitTries() []limitTry {
 	}
 }
 
-// limits reaches each limit once. That nothing is left behind isn't looked at yet, so
-// the check never passes whole.
+// limits reaches each limit once, and then looks for what the jobs have left behind.
 func (s *localSandbox) limits(ctx context.Context) doctor.Finding {
-	var held, broken, unsure []string
+	var held, broken, unsure, ids []string
 	policies := s.runner.Backend.Policies()
 	for _, t := range limitTries() {
 		if why, ok := policies[t.policy]; t.policy != "" && (!ok || why != sandbox.Enforced) {
@@ -57,6 +57,9 @@ func (s *localSandbox) limits(ctx context.Context) doctor.Finding {
 			continue
 		}
 		res, out, err := s.job(ctx, "limit", t.script, t.limits)
+		if res.ID != "" {
+			ids = append(ids, res.ID)
+		}
 		switch {
 		case err != nil:
 			unsure = append(unsure, t.name+": "+err.Error())
@@ -67,15 +70,24 @@ func (s *localSandbox) limits(ctx context.Context) doctor.Finding {
 			held = append(held, t.name)
 		}
 	}
-	const notTried = "not looked at: whether anything is left behind"
+	left, err := s.leftovers(ctx, ids)
+	if err != nil {
+		unsure = append(unsure, "what is left behind: "+err.Error())
+	}
+	return limitsFinding(held, broken, unsure, left)
+}
+
+func limitsFinding(held, broken, unsure, left []string) doctor.Finding {
 	switch {
 	case len(broken) > 0:
-		return doctor.Failed("a limit doesn't hold", "", append(broken, unsure...)...)
+		return doctor.Failed("a limit doesn't hold", "", slices.Concat(broken, left, unsure)...)
+	case len(left) > 0:
+		return doctor.Failed("jobs have left something behind", "start the runner again, which removes it; then report it",
+			append(left, unsure...)...)
 	case len(unsure) > 0:
 		f := doctor.Unknown(errors.New("not every limit could be tried"))
-		f.Details = append(unsure, notTried)
+		f.Details = unsure
 		return f
 	}
-	return doctor.Warned("held: "+strings.Join(held, ", "), "nothing to do: this quavon doesn't look for what a job leaves behind yet",
-		notTried)
+	return doctor.Passed("held: " + strings.Join(held, ", ") + "; nothing was left behind")
 }

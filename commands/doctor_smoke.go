@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +90,19 @@ func (t *smokeTest) check(ctx context.Context, full bool) doctor.Finding {
 	return smokeFinding(report, err)
 }
 
+// notRun lists what was left out, by why.
+func notRun(r *smoke.Report) []string {
+	by := map[string][]string{}
+	for _, x := range r.NotRun {
+		by[x.Why] = append(by[x.Why], x.ID)
+	}
+	var out []string
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, fmt.Sprintf("not run, %s: %s", why, strings.Join(by[why], ", ")))
+	}
+	return out
+}
+
 // smokeFinding is QD957's word on a report: anything but held or not applicable fails.
 func smokeFinding(r *smoke.Report, err error) doctor.Finding {
 	if err != nil || r == nil {
@@ -113,9 +128,7 @@ func smokeFinding(r *smoke.Report, err error) doctor.Finding {
 		case smoke.Held:
 		}
 	}
-	for _, x := range r.NotRun {
-		notes = append(notes, fmt.Sprintf("%s not run: %s", x.ID, x.Why))
-	}
+	notes = append(notes, notRun(r)...)
 	if !r.Passed() {
 		fix := "give this host no jobs; `quavon doctor --local --only QD957 --full` on it says more"
 		if r.Count(smoke.Broken) == 0 {
