@@ -23,14 +23,14 @@ func callEntries() []Entry {
 				each(id, on("EPERM", "ENOSYS"), "request_key", "add_key")),
 		},
 		{
-			ID: "B4-tracing", Group: GroupPrivilege, Quick: true, Title: "no programs in the kernel and no counters of the processor",
+			ID: "B4-tracing", Group: GroupPrivilege, Quick: true, Title: "a job can put no programs into the kernel and use no counters of the processor",
 			Control: "valid arguments: a map of one value, a clock of the job's own", Weak: unfiltered, Inside: []string{id},
 			Judge: calls(
 				append(each(id, on("EPERM", "ENOSYS"), "bpf"), each(id, on("ENODEV", "ENOSYS"), "perf_event_open")...),
 				each(id, on("EPERM", "EACCES", "ENOSYS"), "bpf", "perf_event_open")),
 		},
 		{
-			ID: "B4-uring", Group: GroupPrivilege, Quick: true, Title: "neither io_uring nor userfaultfd",
+			ID: "B4-uring", Group: GroupPrivilege, Quick: true, Title: "there is neither io_uring nor userfaultfd",
 			Control: "valid arguments", Weak: unfiltered, Inside: []string{id},
 			Judge: calls(each(id, on("ENOSYS"), "io_uring_setup", "userfaultfd"), each(id, on("EPERM", "ENOSYS"), "io_uring_setup", "userfaultfd")),
 		},
@@ -46,7 +46,7 @@ func callEntries() []Entry {
 			Judge: calls(each(id, on("EPERM", "EACCES"), "setns"), each(id, on("EPERM", "EACCES"), "setns")),
 		},
 		{
-			ID: "B4-sockets", Group: GroupPrivilege, Quick: true, Title: "no kinds of socket but the usual ones",
+			ID: "B4-sockets", Group: GroupPrivilege, Quick: true, Title: "there are no kinds of socket but the usual ones",
 			Control: "the sockets of C3 and E can be made", Weak: underRunc, Inside: []string{id},
 			Judge: calls(
 				append(each(id, on("EAFNOSUPPORT"), "alg", "vsock", "xdp", "bluetooth", "can"),
@@ -88,12 +88,12 @@ func agentEntries() []Entry {
 			Judge: agentMemory,
 		},
 		{
-			ID: "B6-files", Group: GroupPrivilege, Quick: true, Title: "nor its environment, its root or its directory",
+			ID: "B6-files", Group: GroupPrivilege, Quick: true, Title: "a job can't see the agent's environment, root or directory",
 			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, underRunc...), "root"), Inside: []string{"B6-agent"},
 			Judge: closed([]string{"EACCES", "EPERM"}, "read-environ", "read-maps", "read-auxv", "read-io", "root", "cwd", "directory"),
 		},
 		{
-			ID: "B6-signal", Group: GroupPrivilege, Quick: true, Title: "nor signal it or change its limits",
+			ID: "B6-signal", Group: GroupPrivilege, Quick: true, Title: "a job can't signal the agent or see its limits",
 			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, privileged...), "root"), Inside: []string{"B6-agent"},
 			Judge: closed([]string{"EPERM"}, "stop", "rlimit"),
 		},

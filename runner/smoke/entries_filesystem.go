@@ -196,7 +196,7 @@ func socketEntries() []Entry {
 			Judge: func(c *Case) Outcome { return c.onlyOwn("C3-sockets", "socket-") },
 		},
 		{
-			ID: "C3-abstract", Group: GroupFilesystem, Quick: true, Title: "nor one without a file",
+			ID: "C3-abstract", Group: GroupFilesystem, Quick: true, Title: "no socket of the host's without a file can be connected to",
 			Control: "one of the job's own answers; one of the host's counts who comes, and the host itself can",
 			Weak:    []string{"runc-host-network"}, Inside: []string{"C3-abstract"}, Plant: plantAbstract, Watch: watchAbstract,
 			Judge: func(c *Case) Outcome { return c.onlyOwn("C3-abstract", "given-", "listed-") },

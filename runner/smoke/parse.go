@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"unicode/utf8"
 
@@ -54,7 +55,8 @@ func (s *stream) take(raw []byte) error {
 	var l probe.Line
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
+	err := d.Decode(&l)
+	if _, more := d.Token(); err != nil || !errors.Is(more, io.EOF) {
 		return fmt.Errorf("a line is no result: %.100q", raw)
 	}
 	switch {
