@@ -1,11 +1,14 @@
 package smoke_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/smoke"
 	"github.com/quavon/quavon/runner/smoke/weak"
 )
@@ -44,6 +47,7 @@ func TestMutations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
 	}
+	guest := digest(t, sandboxtest.Guest(t))
 	slots := make(chan struct{}, atOnce)
 	for _, a := range weak.Arms {
 		t.Run(a.Name, func(t *testing.T) {
@@ -53,6 +57,9 @@ func TestMutations(t *testing.T) {
 			r, err := weakened(t, a.Name).Run(t.Context(), smoke.Options{Full: true, Root: true, Only: asked(a.Name), Bound: bound(t, productionRunner(t).Backend)})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if r.Guest != guest {
+				t.Errorf("the probes were made by %s, not by %s", r.Guest, guest)
 			}
 			var broken []string
 			for _, x := range r.Results {
@@ -88,6 +95,16 @@ func TestEachProbeCanFail(t *testing.T) {
 			}
 		}
 	}
+}
+
+// digest is a program's, as reports have it.
+func digest(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 }
 
 func fields(s string) func(func(string) bool) { return strings.FieldsSeq(s) }
