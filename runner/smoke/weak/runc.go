@@ -8,6 +8,9 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 )
 
+// groups is where the backend makes its control groups.
+const groups = "quavon"
+
 // runcArgs leaves of runsc's command line what runc knows.
 func runcArgs(args []string) []string {
 	var out []string
@@ -40,7 +43,7 @@ func forRunc(_ Lab, s *specs.Spec) {
 	scratch.Options = strings.Split(s.Annotations["dev.gvisor.spec.mount.scratch.options"], ",")
 	s.Annotations = nil
 	// Stay in the group that the backend has made.
-	s.Linux.CgroupsPath = "/quavon/" + id
+	s.Linux.CgroupsPath = filepath.Join("/", groups, id)
 	s.Process.Capabilities.Bounding = s.Process.Capabilities.Permitted
 	s.Mounts = append(s.Mounts,
 		specs.Mount{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755", "size=65536"}},

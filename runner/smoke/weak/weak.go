@@ -138,6 +138,9 @@ func (a Arm) backend(l Lab) (b sandbox.Backend, release func(), err error) {
 		release()
 		return nil, nil, err
 	}
+	if slices.Contains(a.Needs, NeedRunc) {
+		return sweeper{weak}, release, nil
+	}
 	if a.keep {
 		k := &keeper{Backend: weak}
 		return k, k.release, nil

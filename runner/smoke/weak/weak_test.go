@@ -60,6 +60,7 @@ while time.monotonic() < end: pass
 print("share", "whole" if time.process_time() > 0.4 else time.process_time())'`, `whole`},
 	{"no-wall-clock", `sleep 4; echo still here`, `still here`},
 	{"no-output-limit", `head -c 3000000 /dev/zero | tr '\0' x | wc -c; head -c 3000000 /dev/zero | tr '\0' x; echo end`, `end\n$`},
+	{"no-cleanup", `true`, `still there`},
 	{"env-secret", `env`, `SIGNING_KEY=hidden`},
 	{"open-door", `python3 -c '
 import socket
@@ -101,6 +102,11 @@ func TestSymptoms(t *testing.T) {
 		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
 	}
 	lab := newLab(t)
+	t.Cleanup(func() { // after all arms
+		if left, _ := filepath.Glob("/sys/fs/cgroup/*/quavon/weak-*"); left != nil {
+			t.Errorf("left behind: %v", left)
+		}
+	})
 	seen := map[string]bool{}
 	slots := make(chan struct{}, 3)
 	for _, s := range symptoms {
@@ -241,6 +247,9 @@ func (l *lab) run(t *testing.T, a *weak.Arm, script string) string {
 		t.Errorf("the job did not run: %v", err)
 	}
 	t.Logf("exit %d %s %v; %.300s", res.Exit, res.Reason, res.LimitsHit, errOut.String())
+	if groups, _ := filepath.Glob("/sys/fs/cgroup/*/quavon/" + s.ID); groups != nil {
+		out.WriteString("still there\n")
+	}
 	return out.String()
 }
 
