@@ -8,7 +8,8 @@ func callEntries() []Entry {
 	const id = "B4-calls"
 	return []Entry{
 		{
-			ID: "B3-netfilter", Group: GroupPrivilege, Quick: true, Title: "a namespace of its own doesn't open the kernel's packet filter to a job",
+			ID: "B3-netfilter", Group: GroupPrivilege, Quick: true,
+			Title:   "a namespace of its own doesn't open the kernel's packet filter to a job",
 			Control: "a namespace is made by clone with flags", Weak: underRunc, Inside: []string{"B3-userns"},
 			Judge: calls(each("B3-userns", on("EPROTONOSUPPORT", "EPERM"), "netfilter"), each("B3-userns", on("EPERM"), "netfilter")),
 		},
@@ -23,7 +24,8 @@ func callEntries() []Entry {
 				each(id, on("EPERM", "ENOSYS"), "request_key", "add_key")),
 		},
 		{
-			ID: "B4-tracing", Group: GroupPrivilege, Quick: true, Title: "a job can put no programs into the kernel and use no counters of the processor",
+			ID: "B4-tracing", Group: GroupPrivilege, Quick: true,
+			Title:   "a job can put no programs into the kernel and use no counters of the processor",
 			Control: "valid arguments: a map of one value, a clock of the job's own", Weak: unfiltered, Inside: []string{id},
 			Judge: calls(
 				append(each(id, on("EPERM", "ENOSYS"), "bpf"), each(id, on("ENODEV", "ENOSYS"), "perf_event_open")...),
@@ -32,7 +34,9 @@ func callEntries() []Entry {
 		{
 			ID: "B4-uring", Group: GroupPrivilege, Quick: true, Title: "there is neither io_uring nor userfaultfd",
 			Control: "valid arguments", Weak: unfiltered, Inside: []string{id},
-			Judge: calls(each(id, on("ENOSYS"), "io_uring_setup", "userfaultfd"), each(id, on("EPERM", "ENOSYS"), "io_uring_setup", "userfaultfd")),
+			Judge: calls(
+				each(id, on("ENOSYS"), "io_uring_setup", "userfaultfd"),
+				each(id, on("EPERM", "ENOSYS"), "io_uring_setup", "userfaultfd")),
 		},
 		{
 			ID: "B4-kernel", Group: GroupPrivilege, Quick: true, Title: "the kernel can't be replaced, extended or stopped",
@@ -79,8 +83,9 @@ func agentEntries() []Entry {
 	return []Entry{
 		{
 			ID: "B6-stream", Group: GroupPrivilege, Quick: true, Title: "a job can't write to the agent's stream",
-			Control: "the agent must be there as process 1 (B5-ids)", Weak: also(also(keptCaps, privileged...), "root"), Inside: []string{"B6-agent"},
-			Judge: closed([]string{"EACCES", "EPERM"}, "fd-0", "fd-1", "fd-2", "list-fd", "list-task-1-fd", "pidfd"),
+			Control: "the agent must be there as process 1 (B5-ids)", Weak: also(also(keptCaps, privileged...), "root"),
+			Inside: []string{"B6-agent"},
+			Judge:  closed([]string{"EACCES", "EPERM"}, "fd-0", "fd-1", "fd-2", "list-fd", "list-task-1-fd", "pidfd"),
 		},
 		{
 			ID: "B6-memory", Group: GroupPrivilege, Quick: true, Title: "a job can't trace the agent or see its memory",
@@ -94,14 +99,16 @@ func agentEntries() []Entry {
 		},
 		{
 			ID: "B6-signal", Group: GroupPrivilege, Quick: true, Title: "a job can't signal the agent or see its limits",
-			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, privileged...), "root"), Inside: []string{"B6-agent"},
-			Judge: closed([]string{"EPERM"}, "stop", "rlimit"),
+			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, privileged...), "root"),
+			Inside: []string{"B6-agent"},
+			Judge:  closed([]string{"EPERM"}, "stop", "rlimit"),
 		},
 	}
 }
 
 func agentMemory(c *Case) Outcome {
-	list := each("B6-agent", []string{"EPERM", "EACCES"}, "mem", "vm-read", "seize")
+	held := []string{"EPERM", "EACCES"}
+	list := each("B6-agent", held, "mem", "vm-read", "seize")
 	// Its code can't be written to, which is found out only by who might.
-	return c.attempts(append(list, Expect{Probe: "B6-agent", Sub: "vm-write", Held: []string{"EPERM", "EACCES"}, Broken: []string{"EFAULT"}}))
+	return c.attempts(append(list, Expect{Probe: "B6-agent", Sub: "vm-write", Held: held, Broken: []string{"EFAULT"}}))
 }

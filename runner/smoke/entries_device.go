@@ -27,7 +27,8 @@ func deviceEntries() []Entry {
 			Judge: expects(map[Family][]Expect{
 				GVisor: append(each("D3-vsock", []string{"EAFNOSUPPORT"}, "socket", "datagram", "connect-0", "connect-1", "connect-2"),
 					each("D3-vsock", []string{"ENOENT"}, "device")...),
-				Shared: append(each("D3-vsock", []string{"EPERM", "EAFNOSUPPORT"}, "socket", "datagram"), each("D3-vsock", []string{"ENOENT"}, "device")...),
+				Shared: append(each("D3-vsock", []string{"EPERM", "EAFNOSUPPORT"}, "socket", "datagram"),
+					each("D3-vsock", []string{"ENOENT"}, "device")...),
 			}),
 		},
 	}

@@ -113,11 +113,18 @@ type answer struct{ sub, gvisor, linux string }
 // fingerprints are calls that the two answer differently. Linux has more than one
 // answer where a filter may be in front of it.
 var fingerprints = []answer{
-	{"add_key", "EACCES", " EPERM"}, {"name_to_handle_at", "ENOTSUP EOPNOTSUPP", " EPERM"},
-	{"perf_event_open", "ENODEV", " EPERM EACCES"}, {"vmsplice", "ENOSYS", "EBADF"}, {"memfd_secret", "ENOSYS", " EPERM"},
-	{"landlock", "ENOSYS", " EOPNOTSUPP EPERM"}, {"syslog", "", "EPERM"}, {"personality", "EINVAL", " EPERM"},
-	{"vsock", "EAFNOSUPPORT", " EPERM"}, {"netlink-netfilter", "EPROTONOSUPPORT", ""},
-	{"statfs", "=0x1021997 =0x794c7630", "="}, {"namespace", "=2 =3 =4 =5 =6 =7", "=40265"},
+	{"add_key", "EACCES", " EPERM"},
+	{"name_to_handle_at", "ENOTSUP EOPNOTSUPP", " EPERM"},
+	{"perf_event_open", "ENODEV", " EPERM EACCES"},
+	{"vmsplice", "ENOSYS", "EBADF"},
+	{"memfd_secret", "ENOSYS", " EPERM"},
+	{"landlock", "ENOSYS", " EOPNOTSUPP EPERM"},
+	{"syslog", "", "EPERM"},
+	{"personality", "EINVAL", " EPERM"},
+	{"vsock", "EAFNOSUPPORT", " EPERM"},
+	{"netlink-netfilter", "EPROTONOSUPPORT", ""},
+	{"statfs", "=0x1021997 =0x794c7630", "="},
+	{"namespace", "=2 =3 =4 =5 =6 =7", "=40265"},
 }
 
 // agree is how many of the fingerprints have to.

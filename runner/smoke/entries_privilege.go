@@ -53,14 +53,18 @@ func capabilityEntries() []Entry {
 		},
 		{
 			ID: "B2-setuid", Group: GroupPrivilege, Quick: true, Title: "programs with the setuid bit run as the job",
-			Control: "there must be such programs, and each must be seen running", Weak: []string{"suid", "runc-suid", "root", "runc-root", "runc-kernel"},
-			Inside: []string{"B2-setuid"}, Judge: setuid, Skip: map[string]string{
-				"docker-runsc": "an image needn't have programs with the setuid bit; gVisor heeds none unless it is registered with --allow-suid, which is refused",
+			Control: "there must be such programs, and each must be seen running",
+			Weak:    []string{"suid", "runc-suid", "root", "runc-root", "runc-kernel"},
+			Inside:  []string{"B2-setuid"}, Judge: setuid, Skip: map[string]string{
+				"docker-runsc": "an image needn't have programs with the setuid bit; gVisor heeds none unless it is registered with " +
+					"--allow-suid, which is refused",
 			},
 		},
 		{
 			ID: "B5-ids", Group: GroupPrivilege, Quick: true, Title: "a job is nobody special: neither root nor in a group of the host's",
-			Control: "the agent's own id must be another", Weak: []string{"root", "agent-exposed", "agent-secret", "runc-root", "runc-kernel"}, Inside: []string{"B5-ids"}, Judge: ordinary,
+			Control: "the agent's own id must be another",
+			Weak:    []string{"root", "agent-exposed", "agent-secret", "runc-root", "runc-kernel"},
+			Inside:  []string{"B5-ids"}, Judge: ordinary,
 		},
 	}
 }

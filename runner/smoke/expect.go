@@ -40,7 +40,8 @@ func (c *Case) attempts(list []Expect) Outcome {
 		case l.Errno == "" || slices.Contains(e.Broken, l.Errno):
 			broken = append(broken, strings.TrimSpace(e.Sub+" succeeded "+l.Errno+" "+l.Answer))
 		case !slices.Contains(e.Held, l.Errno):
-			unsure = append(unsure, fmt.Sprintf("%s came back with %s %s instead of %s", e.Sub, l.Errno, l.Answer, strings.Join(e.Held, " or ")))
+			want := strings.Join(e.Held, " or ")
+			unsure = append(unsure, fmt.Sprintf("%s came back with %s %s instead of %s", e.Sub, l.Errno, l.Answer, want))
 		}
 	}
 	return verdict(broken, unsure)

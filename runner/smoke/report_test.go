@@ -39,8 +39,10 @@ func TestFresh(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	b := Bound{BootID: "b", Kernel: "k", RuntimeDigest: "d", RuntimeArgs: []string{"-a"}, LockDigest: "l", PolicyDigest: "p"}
-	r := &Report{Started: now.Add(-time.Minute), Took: time.Second, Bound: b, Results: []Result{{ID: "A", Verdict: Held}, {ID: "B", Verdict: NotApplicable}},
-		NotRun: []NotRun{{"C", "why"}}}
+	r := &Report{
+		Started: now.Add(-time.Minute), Took: time.Second, Bound: b, Results: []Result{{ID: "A", Verdict: Held}, {ID: "B", Verdict: NotApplicable}},
+		NotRun: []NotRun{{"C", "why"}},
+	}
 	e := r.Evidence()
 	if !e.Fresh(now, b) {
 		t.Error("new evidence isn't fresh")

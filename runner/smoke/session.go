@@ -117,7 +117,8 @@ func (b *Bench) Run(ctx context.Context, s Session) ([]probe.Line, *Live, error)
 	}
 	lines, err := out.results()
 	if err != nil {
-		return out.soFar(), live, fmt.Errorf("%w (the job ended with %d, %s %s %.300q)", err, res.Exit, res.Reason, res.Message, errOut.b.String())
+		err = fmt.Errorf("%w (the job ended with %d, %s %s %.300q)", err, res.Exit, res.Reason, res.Message, errOut.b.String())
+		return out.soFar(), live, err
 	}
 	return lines, live, watchErr
 }

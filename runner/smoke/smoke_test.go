@@ -21,12 +21,6 @@ func productionRunner(t testing.TB) *runner.Runner {
 	}
 }
 
-// production is its suite.
-func production(t testing.TB) *smoke.Suite {
-	t.Helper()
-	return smoke.For(productionRunner(t), "")
-}
-
 // bound is what the backend's runtime is.
 func bound(t testing.TB, b sandbox.Backend) smoke.Bound {
 	t.Helper()

@@ -14,7 +14,10 @@ var (
 	underRunc = also(unfiltered, "runc", "runc-suid", "runc-unmasked", "runc-devices", "runc-host-pid", "runc-host-ipc",
 		"runc-host-network", "runc-leaked-fd", "runc-socket")
 	// shown have a mount besides: what they show, or a program of theirs.
-	shown = []string{"uds", "docker-socket", "device", "shared-dir", "host-root-ro", "host-root-rw", "suid", "root", "runc-suid", "runc-socket"}
+	shown = []string{
+		"uds", "docker-socket", "device", "shared-dir", "host-root-ro", "host-root-rw", "suid", "root",
+		"runc-suid", "runc-socket",
+	}
 )
 
 func also(list []string, more ...string) []string { return slices.Concat(list, more) }

@@ -79,7 +79,11 @@ func fingerprint(c *Context) {
 	for _, s := range []struct {
 		sub           string
 		domain, proto int
-	}{{"vsock", unix.AF_VSOCK, 0}, {"netlink-netfilter", unix.AF_NETLINK, unix.NETLINK_NETFILTER}, {"netlink-audit", unix.AF_NETLINK, unix.NETLINK_AUDIT}} {
+	}{
+		{"vsock", unix.AF_VSOCK, 0},
+		{"netlink-netfilter", unix.AF_NETLINK, unix.NETLINK_NETFILTER},
+		{"netlink-audit", unix.AF_NETLINK, unix.NETLINK_AUDIT},
+	} {
 		kind := unix.SOCK_RAW
 		if s.domain == unix.AF_VSOCK {
 			kind = unix.SOCK_STREAM
@@ -127,7 +131,9 @@ func socket(domain, kind, proto int) error {
 
 // perfSelf counts this process's own instructions in user mode.
 func perfSelf() error {
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitDisabled}
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitDisabled,
+	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err == nil {

@@ -77,7 +77,7 @@ func Main(args []string, in io.Reader, out io.Writer) error {
 func read(r *bufio.Reader) (Input, error) {
 	var in Input
 	line, err := r.ReadSlice('\n')
-	if err != nil && !(errors.Is(err, io.EOF) && len(line) > 0) {
+	if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
 		return in, fmt.Errorf("read the input: %w", err)
 	}
 	if err := json.Unmarshal(line, &in); err != nil {

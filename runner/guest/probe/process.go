@@ -37,7 +37,8 @@ func (w *writer) process(input Input, p *Probe) {
 	if limit == 0 {
 		limit = probeTime
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errors.New("the probe's time is over")) //nolint:forbidigo // the root of this program
+	//nolint:forbidigo // the root of this program
+	ctx, cancel := context.WithTimeoutCause(context.Background(), limit, errors.New("the probe's time is over"))
 	defer cancel()
 	cmd, err := command(ctx, input, p.ID)
 	if err == nil {

@@ -43,12 +43,12 @@ func sockets(c *Context) {
 			sub = "control"
 		}
 		c.Try(sub, func() (string, error) {
-			a, err := hello("unix", path)
+			a, err := hello(path)
 			return path + " " + a, err
 		})
 	}
 	c.Try("control-after", func() (string, error) {
-		a, err := hello("unix", own)
+		a, err := hello(own)
 		return own + " " + a, err
 	})
 }
@@ -66,8 +66,8 @@ func answer(l net.Listener, nonce string) {
 }
 
 // hello connects and returns the first line of what is said there.
-func hello(network, address string) (string, error) {
-	conn, err := net.DialTimeout(network, address, time.Second)
+func hello(address string) (string, error) {
+	conn, err := net.DialTimeout("unix", address, time.Second)
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func findSockets(c *Context) []string {
 			found = append(found, path)
 		}
 	}
-	roots := []string{"/run", "/var/run", "/var/lib", "/tmp", "/var/tmp", "/dev", "/mnt", "/home", "/etc", "/srv", "/opt", "/root", "/workspace"}
+	roots := strings.Fields("/run /var/run /var/lib /tmp /var/tmp /dev /mnt /home /etc /srv /opt /root /workspace")
 	all, _ := mounts()
 	for _, m := range all {
 		for _, k := range knownSockets {
@@ -135,9 +135,9 @@ func abstractSockets(c *Context) {
 	}
 	defer func() { _ = l.Close() }()
 	go answer(l, c.Nonce)
-	c.Try("control", func() (string, error) { return hello("unix", own) })
+	c.Try("control", func() (string, error) { return hello(own) })
 	for i, name := range c.Params[ParamAbstract] {
-		c.Try("given-"+strconv.Itoa(i), func() (string, error) { return hello("unix", name) })
+		c.Try("given-"+strconv.Itoa(i), func() (string, error) { return hello(name) })
 	}
 	data, err := os.ReadFile("/proc/net/unix")
 	c.Try("list", func() (string, error) { return "", err })
@@ -150,9 +150,9 @@ func abstractSockets(c *Context) {
 		}
 		n++
 		c.Try("listed-"+strconv.Itoa(n), func() (string, error) {
-			a, err := hello("unix", name)
+			a, err := hello(name)
 			return name + " " + a, err
 		})
 	}
-	c.Try("control-after", func() (string, error) { return hello("unix", own) })
+	c.Try("control-after", func() (string, error) { return hello(own) })
 }
