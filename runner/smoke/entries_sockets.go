@@ -41,7 +41,7 @@ func (c *Case) onlyOwn(id string, others ...string) Outcome {
 		}
 		switch l.Errno {
 		case "":
-			if !strings.Contains(l.Answer, strconv.Quote(c.Bench.Nonce+"\n")) { // its own, by another path
+			if !strings.Contains(l.Answer, strconv.Quote(c.Bench.Nonce)) { // its own, by another path
 				broken = append(broken, fmt.Sprintf("connected: %.100q", l.Answer))
 			}
 		case "ECONNREFUSED", "ENOENT", "EACCES", "EPERM", "ENOTCONN":

@@ -1,16 +1,16 @@
 package probe
 
 import (
-	"bufio"
-	"fmt"
+	"errors"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // knownSockets are where engines and the like listen.
@@ -28,13 +28,12 @@ const (
 // sockets connects to every socket that it finds, one of its own among them.
 func sockets(c *Context) {
 	own := c.Scratch("listener")
-	l, err := net.Listen("unix", own)
+	err := c.listenAt(own)
 	c.Try("listen", func() (string, error) { return own, err })
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Close() }()
-	go answer(l, c.Nonce)
+	defer func() { _ = os.Remove(own) }()
 	found := findSockets(c)
 	c.Say("found", strconv.Itoa(len(found)))
 	for i, path := range found {
@@ -53,28 +52,58 @@ func sockets(c *Context) {
 	})
 }
 
+// listenAt listens at a path, or at an abstract name that begins with "@". It ends
+// with the process.
+func (c *Context) listenAt(name string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: name})
+	if err == nil {
+		err = unix.Listen(fd, maxSockets)
+	}
+	if err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	go answer(fd, c.Nonce)
+	return nil
+}
+
 // answer says the nonce to whoever connects.
-func answer(l net.Listener, nonce string) {
+func answer(listener int, nonce string) {
 	for {
-		conn, err := l.Accept()
+		fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC)
 		if err != nil {
 			return
 		}
-		_, _ = fmt.Fprintln(conn, nonce) // the other side says what it got
-		_ = conn.Close()
+		_, _ = unix.Write(fd, []byte(nonce+"\n")) // the other side says what it got
+		_ = unix.Close(fd)
 	}
 }
 
 // hello connects and returns the first line of what is said there.
 func hello(address string) (string, error) {
-	conn, err := net.DialTimeout("unix", address, time.Second)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(500 * time.Millisecond))
-	_, _ = fmt.Fprint(conn, "GET /_ping HTTP/1.0\r\n\r\n") // that it connects is enough
-	line, _ := bufio.NewReaderSize(conn, 256).ReadString('\n')
+	defer func() { _ = unix.Close(fd) }()
+	const patience = 500 * time.Millisecond
+	limit := unix.NsecToTimeval(int64(patience))
+	for _, option := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} { // the send's is the connection's too
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
+			return "", err
+		}
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: address}); err != nil {
+		return "", err
+	}
+	// That it connects is enough; what is said is for people.
+	_ = unix.Sendto(fd, []byte("GET /_ping HTTP/1.0\r\n\r\n"), unix.MSG_NOSIGNAL, nil)
+	buf := make([]byte, 256)
+	n, _ := unix.Read(fd, buf)
+	line, _, _ := strings.Cut(string(buf[:max(n, 0)]), "\n")
 	return "says " + strconv.Quote(line[:min(len(line), 60)]), nil
 }
 
@@ -128,13 +157,11 @@ func isSocket(path string) bool {
 // given and by those that the kernel lists.
 func abstractSockets(c *Context) {
 	own := "@probe-" + c.Nonce
-	l, err := net.Listen("unix", own)
+	err := c.listenAt(own)
 	c.Try("listen", func() (string, error) { return own, err })
 	if err != nil {
 		return
 	}
-	defer func() { _ = l.Close() }()
-	go answer(l, c.Nonce)
 	c.Try("control", func() (string, error) { return hello(own) })
 	for i, name := range c.Params[ParamAbstract] {
 		c.Try("given-"+strconv.Itoa(i), func() (string, error) { return hello(name) })
