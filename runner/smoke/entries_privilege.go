@@ -2,8 +2,11 @@ package smoke
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/quavon/quavon/runner/guest/probe"
 )
 
 // refused are the errors of what a capability would be needed for.
@@ -116,10 +119,26 @@ func setuid(c *Case) Outcome {
 			ran++
 		}
 	}
+	if l := c.Find("B2-setuid", "found"); l != nil && l.Answer == "0" && !setuidOnHost() {
+		return Outcome{NotApplicable, "this host has no program with the setuid bit to show to a job"}
+	}
 	if ran+len(broken) == 0 {
 		unsure = append(unsure, "no program with the setuid bit could be seen running")
 	}
 	return verdict(broken, unsure)
+}
+
+// setuidOnHost says whether there is such a program where a job would find it.
+func setuidOnHost() bool {
+	for _, dir := range probe.SetuidDirs() {
+		entries, _ := os.ReadDir(dir) // without it there are none in it
+		for _, e := range entries {
+			if fi, err := e.Info(); err == nil && fi.Mode()&os.ModeSetuid != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hostGroups are those whose members have more of a host than others.

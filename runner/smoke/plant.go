@@ -48,11 +48,31 @@ func (b *Bench) once(name string, plant func() error) func() error {
 // where the job can.
 func plantCanary(_ context.Context, b *Bench) error {
 	b.planted.canary, b.planted.control = rand.Text(), rand.Text()
+	if err := checkPublic(b.Dir); err != nil {
+		return err
+	}
 	path := filepath.Join(b.Dir, "canary-"+b.Nonce)
 	control := filepath.Join(b.Workspace, "canary-"+b.Nonce)
 	b.Set(probe.ParamCanary, path)
 	b.Set(probe.ParamControl, filepath.Join(job.WorkspaceDir, "canary-"+b.Nonce))
 	return errors.Join(publicFile(path, b.planted.canary, 0o644), publicFile(control, b.planted.control, 0o644))
+}
+
+// checkPublic fails where not everybody on the host gets to a directory: that nobody inside
+// finds what is there would say nothing.
+func checkPublic(dir string) error {
+	for ; ; dir = filepath.Dir(dir) {
+		fi, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if fi.Mode()&0o001 == 0 {
+			return fmt.Errorf("%s is not for everybody: set TMPDIR to a directory that is, such as /tmp", dir)
+		}
+		if dir == "/" {
+			return nil
+		}
+	}
 }
 
 // publicFile makes a file with exactly these permissions.
@@ -66,6 +86,9 @@ func publicFile(path, content string, mode os.FileMode) error {
 // plantDrop makes a directory for everybody on the host to write to.
 func plantDrop(_ context.Context, b *Bench) error {
 	return b.once("drop", func() error {
+		if err := checkPublic(b.Dir); err != nil {
+			return err
+		}
 		drop := filepath.Join(b.Dir, "drop")
 		b.Set(probe.ParamDrop, drop)
 		if err := os.Mkdir(drop, 0o700); err != nil {
@@ -78,6 +101,9 @@ func plantDrop(_ context.Context, b *Bench) error {
 // plantTarget makes a file for everybody to write to, and remembers what must not
 // change: it, the agent, and the runtime.
 func plantTarget(_ context.Context, b *Bench) error {
+	if err := checkPublic(b.Dir); err != nil {
+		return err
+	}
 	b.planted.target = filepath.Join(b.Dir, "target-"+b.Nonce)
 	b.Set(probe.ParamTarget, b.planted.target)
 	if err := publicFile(b.planted.target, rand.Text(), 0o666); err != nil {

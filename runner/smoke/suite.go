@@ -71,6 +71,11 @@ func (s *Suite) Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{
 		Version: Version, Nonce: b.Nonce, Backend: s.Backend, Full: o.Full, Guest: digest, Started: start, Bound: o.Bound,
 	}
+	if !o.Full && o.Only == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, QuickTime, errors.New("the quick set's time is over"))
+		defer cancel()
+	}
 	entries, notRun := choose(s.Backend, o)
 	r.NotRun = notRun
 	r.Results = b.all(ctx, entries, r)

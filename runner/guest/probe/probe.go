@@ -19,7 +19,7 @@ import (
 type Probe struct {
 	// ID is unique, such as "B1-masks".
 	ID string
-	// Timeout bounds all its attempts; 0 is ten seconds.
+	// Timeout bounds all its attempts; 0 is 15 seconds.
 	Timeout time.Duration
 	// Run makes the attempts.
 	Run func(*Context)

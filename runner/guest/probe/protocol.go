@@ -72,9 +72,9 @@ const (
 // Times of a run.
 const (
 	// attemptTime bounds an attempt that names no time.
-	attemptTime = 2 * time.Second
+	attemptTime = 4 * time.Second
 	// probeTime bounds a probe that names no time.
-	probeTime = 10 * time.Second
+	probeTime = 15 * time.Second
 	// holdTime bounds the wait for the end of stdin.
 	holdTime = 5 * time.Minute
 )

@@ -5,12 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
 
 // setuidDirs are where programs with the setuid bit are, in this order.
 var setuidDirs = []string{"/mnt/setuid", "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/lib/openssh", "/usr/local/bin"}
+
+// SetuidDirs are the directories that B2-setuid looks in.
+func SetuidDirs() []string { return slices.Clone(setuidDirs) }
 
 // maxSetuid bounds how many of them are tried.
 const maxSetuid = 8
