@@ -82,10 +82,10 @@ func agentEntries() []Entry {
 	}
 	return []Entry{
 		{
-			ID: "B6-stream", Group: GroupPrivilege, Quick: true, Title: "a job can't write to the agent's stream",
-			Control: "the agent must be there as process 1 (B5-ids)", Weak: also(also(keptCaps, privileged...), "root"),
+			ID: "B6-stream", Group: GroupPrivilege, Quick: true, Title: "a job can't open the agent's stream",
+			Control: "the agent must be there as process 1 (B5-ids)", Weak: also(privileged, "caps", "agent-exposed", "agent-secret"),
 			Inside: []string{"B6-agent"},
-			Judge:  closed([]string{"EACCES", "EPERM"}, "fd-0", "fd-1", "fd-2", "list-fd", "list-task-1-fd", "pidfd"),
+			Judge:  closed([]string{"EACCES", "EPERM"}, "fd-0", "fd-1", "fd-2", "pidfd"),
 		},
 		{
 			ID: "B6-memory", Group: GroupPrivilege, Quick: true, Title: "a job can't trace the agent or see its memory",

@@ -57,7 +57,7 @@ func capabilityEntries() []Entry {
 		{
 			ID: "B2-setuid", Group: GroupPrivilege, Quick: true, Title: "programs with the setuid bit run as the job",
 			Control: "there must be such programs, and each must be seen running",
-			Weak:    []string{"suid", "runc-suid", "root", "runc-root", "runc-kernel"},
+			Weak:    []string{"suid", "runc-suid"},
 			Inside:  []string{"B2-setuid"}, Judge: setuid, Skip: map[string]string{
 				"docker-runsc": "an image needn't have programs with the setuid bit; gVisor heeds none unless it is registered with " +
 					"--allow-suid, which is refused",
@@ -107,16 +107,20 @@ func (c *Case) facts(id string, want map[string]string) Outcome {
 func setuid(c *Case) Outcome {
 	var broken, unsure []string
 	ran := 0
+	own := c.Find("B2-setuid", "own")
+	if own == nil || own.Answer == "" {
+		return Outcome{CouldNotRun, "who the job is can't be read"}
+	}
 	for _, l := range c.Lines {
 		if !strings.HasPrefix(l.Sub, "/") {
 			continue
 		}
 		switch l.Answer {
-		case "0":
-			broken = append(broken, l.Sub+" ran as root")
 		case "": // it ended before it was seen
-		default:
+		case own.Answer:
 			ran++
+		default:
+			broken = append(broken, l.Sub+" ran as "+l.Answer)
 		}
 	}
 	if l := c.Find("B2-setuid", "found"); l != nil && l.Answer == "0" && !setuidOnHost() {
