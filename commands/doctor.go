@@ -152,7 +152,7 @@ func (o *doctorOptions) reportOptions() report.Options {
 	if o.IO.OutIsTerminal() {
 		_, cols := o.IO.Size()
 		r.Width = int(cols)
-		r.Color = o.env("NO_COLOR") == "" && o.env("TERM") != "dumb"
+		r.Color = report.ColorFor(true, o.env)
 	}
 	return r
 }

@@ -16,9 +16,10 @@ var pageHTML string
 // writeHTML writes one file that needs nothing else: no script, font or image, and
 // a policy that lets a browser load none.
 func writeHTML(w io.Writer, r *doctor.Report, o Options) error {
-	hide := o.Mask
-	if hide == nil {
-		hide = func(s string) string { return s }
+	// The template escapes what is markup; what turns or hides text is for oneLine.
+	hide := oneLine
+	if o.Mask != nil {
+		hide = func(s string) string { return oneLine(o.Mask(s)) }
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"mask": hide}).Parse(pageHTML)
 	if err != nil {

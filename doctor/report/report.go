@@ -41,6 +41,12 @@ func Write(w io.Writer, format string, r *doctor.Report, o Options) error {
 	return fmt.Errorf("%q is no format of a report", format)
 }
 
+// ColorFor says whether text for a terminal is coloured, by the environment that env
+// reads: not when NO_COLOR has any value, nor on a terminal that is dumb or unknown.
+func ColorFor(terminal bool, env func(string) string) bool {
+	return terminal && env("NO_COLOR") == "" && env("TERM") != "dumb" && env("TERM") != ""
+}
+
 // states are in the order in which they are counted.
 var states = []doctor.State{doctor.Pass, doctor.Warn, doctor.Fail, doctor.Error, doctor.Skip}
 

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
+	"golang.org/x/net/html"
 
 	"github.com/quavon/quavon/doctor"
 )
@@ -63,13 +65,16 @@ func TestGolden(t *testing.T) {
 		format string
 		o      Options
 	}{
-		"plain.txt":  {"text", Options{}},
-		"narrow.txt": {"text", Options{Width: 40}},
-		"wide.txt":   {"text", Options{Width: 80}},
-		"color.txt":  {"text", Options{Width: 80, Color: true}},
-		"json.json":  {"json", Options{}},
-		"junit.xml":  {"junit", Options{}},
-		"page.html":  {"html", Options{Mask: mask}},
+		"plain.txt":   {"text", Options{}},
+		"narrow.txt":  {"text", Options{Width: 40}},
+		"wide.txt":    {"text", Options{Width: 80}},
+		"wide120.txt": {"text", Options{Width: 120}},
+		"dumb.txt":    {"text", Options{Width: 80, Color: ColorFor(true, terminal("dumb", ""))}},
+		"nocolor.txt": {"text", Options{Width: 80, Color: ColorFor(true, terminal("xterm", "1"))}},
+		"color.txt":   {"text", Options{Width: 80, Color: true}},
+		"json.json":   {"json", Options{}},
+		"junit.xml":   {"junit", Options{}},
+		"page.html":   {"html", Options{Mask: mask}},
 	} {
 		got := render(t, c.format, c.o)
 		path := filepath.Join("testdata", file)
@@ -84,6 +89,103 @@ func TestGolden(t *testing.T) {
 		}
 		if got != string(want) {
 			t.Errorf("%s differs (go test -update writes it):\n%s", file, got)
+		}
+	}
+}
+
+// terminal is an environment.
+func terminal(term, noColor string) func(string) string {
+	return func(key string) string { return map[string]string{"TERM": term, "NO_COLOR": noColor}[key] }
+}
+
+func TestColorFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		terminal      bool
+		term, noColor string
+		want          bool
+	}{
+		{true, "xterm-256color", "", true},
+		{true, "dumb", "", false},
+		{true, "", "", false},
+		{true, "xterm", "0", false}, // any value counts, as no-color.org has it
+		{false, "xterm", "", false},
+	} {
+		if got := ColorFor(c.terminal, terminal(c.term, c.noColor)); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// hostile are texts as a host, a runner or an engine could give them.
+var hostile = []string{
+	"<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "</td></tr></table><h1>all is well</h1>", "</style><style>*{display:none}",
+	"</title><script>alert(1)</script>", "javascript:alert(1)", "{{.Doc}}", "<!--", "]]>", "\x1b[2J\x1b]0;owned\a", "\u202elleh si siht",
+	"\u2066hidden\u2069", "a\x00b", "\xff\xfe", "line\r\noverwritten\rx", "&lt;b&gt;", strings.Repeat("x", 5000), "pass  QD957  escape",
+}
+
+// TestHostileTexts puts them into every place that they can reach, in every form.
+func TestHostileTexts(t *testing.T) {
+	t.Parallel()
+	for _, h := range hostile {
+		f := doctor.Failed(h, h, h)
+		f.Parts = []doctor.Part{{Subject: h, Finding: doctor.Warned(h, h, h)}}
+		c := &doctor.Check{Code: "QD901", Name: "platform", Title: "title", Group: "Host"}
+		r := &doctor.Report{Results: []doctor.Result{{Check: c, Finding: f}}}
+		out := map[string]string{}
+		for _, format := range Formats {
+			var b bytes.Buffer
+			if err := Write(&b, format, r, Options{Version: h, Width: 80}); err != nil {
+				t.Fatal(err)
+			}
+			out[format] = b.String()
+		}
+		onlyOurTags(t, h, out["html"])
+		for _, format := range []string{"text", "html"} {
+			if strings.ContainsAny(out[format], "\x1b\x00\a\r\u202e\u2066\u2069") || !utf8.ValidString(out[format]) {
+				t.Errorf("%q: %s lets through what moves or turns text", h, format)
+			}
+		}
+		if lines := strings.Count(out["text"], "\n  fail "); lines != 1 || strings.Contains(out["text"], "\n  pass ") {
+			t.Errorf("%q: a line of its own making:\n%s", h, out["text"])
+		}
+		if !json.Valid([]byte(out["json"])) {
+			t.Errorf("%q: no JSON", h)
+		}
+		if err := xml.Unmarshal([]byte(out["junit"]), new(junitSuites)); err != nil {
+			t.Errorf("%q: no XML: %v", h, err)
+		}
+	}
+}
+
+// onlyOurTags compares the page's elements and attributes with those that it has
+// whatever it says.
+func onlyOurTags(t *testing.T, what, page string) {
+	t.Helper()
+	allowed := []string{"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "br", "small", "table", "tbody", "tr", "td", "em", "ul", "li", "strong"}
+	headings := 0
+	for z := html.NewTokenizer(strings.NewReader(page)); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			if headings != 1 {
+				t.Errorf("%q: %d first headings", what, headings)
+			}
+			return
+		case html.CommentToken:
+			t.Errorf("%q: a comment", what)
+		case html.StartTagToken, html.SelfClosingTagToken:
+			tag := z.Token()
+			if tag.Data == "h1" {
+				headings++
+			}
+			for _, a := range tag.Attr {
+				if !slices.Contains([]string{"lang", "charset", "name", "content", "http-equiv", "class"}, a.Key) {
+					t.Errorf("%q: <%s %s>", what, tag.Data, a.Key)
+				}
+			}
+			if !slices.Contains(allowed, tag.Data) {
+				t.Errorf("%q: <%s>", what, tag.Data)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"charm.land/lipgloss/v2"
 
@@ -43,8 +44,7 @@ func writeText(w io.Writer, r *doctor.Report, o Options) error {
 }
 
 func (p *page) result(x doctor.Result) {
-	state := p.style(lipgloss.NewStyle().Bold(broken(x.State)).Foreground(lipgloss.Color(colors[x.State])), fmt.Sprintf("%-5s", x.State))
-	head := fmt.Sprintf("  %s  %s  %-*s", state, x.Code, p.name, x.Name)
+	head := fmt.Sprintf("  %s  %s  %-*s", p.state(x.State), x.Code, p.name, x.Name)
 	indent := strings.Repeat(" ", len("  error  QD901  ")+p.name+2)
 	if p.Width > 0 && p.Width < narrow {
 		indent = "    "
@@ -60,6 +60,11 @@ func (p *page) result(x doctor.Result) {
 	}
 }
 
+// state is a state in its colour, five columns wide.
+func (p *page) state(s doctor.State) string {
+	return p.style(lipgloss.NewStyle().Bold(broken(s)).Foreground(lipgloss.Color(colors[s])), fmt.Sprintf("%-5s", s))
+}
+
 func (p *page) details(indent string, details []string) {
 	for _, d := range details {
 		p.WriteString(p.wrap(indent+"- ", oneLine(d)))
@@ -71,10 +76,10 @@ func (p *page) details(indent string, details []string) {
 func (p *page) parts(indent string, x doctor.Result) {
 	subjects := 0
 	for _, part := range x.Parts {
-		subjects = max(subjects, len(oneLine(part.Subject)))
+		subjects = max(subjects, utf8.RuneCountInString(oneLine(part.Subject)))
 	}
 	for _, part := range x.Parts {
-		p.WriteString(p.wrap(indent, fmt.Sprintf("%-*s  %-5s  %s", subjects, oneLine(part.Subject), part.State, oneLine(part.Message))))
+		p.WriteString(p.wrap(indent, fmt.Sprintf("%-*s  %s  %s", subjects, oneLine(part.Subject), p.state(part.State), oneLine(part.Message))))
 		p.details(indent+"  ", part.Details)
 		if broken(part.State) && part.Fix != "" && part.Fix != x.Fix {
 			p.WriteString(p.wrap(indent+"  fix: ", oneLine(part.Fix)))
