@@ -94,7 +94,8 @@ func (q *Queue) ask(ctx context.Context, runner string, c Challenge) error {
 	if err != nil {
 		return err
 	}
-	answer, err := q.word(ctx, "ask the runner "+runner, askScript, runner, encodeNonce(c.nonce), ms(max(time.Second, time.Until(c.expiry))),
+	answer, err := q.word(ctx, "ask the runner "+runner, askScript, runner, encodeNonce(c.nonce),
+		ms(max(time.Second, time.Until(c.expiry))),
 		valkey.BinaryString(raw))
 	if err == nil && answer != "ok" {
 		err = fault.New("too many challenges wait for the runner "+runner, "wait a while; if it doesn't get better, start the runner again")

@@ -47,7 +47,7 @@ func (w *Worker) renew(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, w.q.o.Lease/3, errNoRenewal)
 	defer cancel()
-	m, err := renewScript.Exec(ctx, w.q.client, []string{w.q.base}, args).ToMessage()
+	m, err := renewScript().Exec(ctx, w.q.client, []string{w.q.base}, args).ToMessage()
 	if err != nil {
 		w.q.log.Warn("renewing leases failed", "error", err)
 		return

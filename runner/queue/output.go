@@ -187,7 +187,7 @@ func (o *Output) put(f Frame, tell bool) error {
 	}
 	args := []string{ms(o.ttl), strconv.FormatUint(o.index, 10), valkey.BinaryString(raw), to, message}
 	err := conn.Do(o.ctx, "send output", func(ctx context.Context, _ int) error {
-		return appendScript.Exec(ctx, o.c.w.q.client, []string{o.key}, args).Error()
+		return appendScript().Exec(ctx, o.c.w.q.client, []string{o.key}, args).Error()
 	})
 	o.index++
 	return err

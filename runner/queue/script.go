@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -54,37 +56,44 @@ var (
 )
 
 var (
-	submitScript   = valkey.NewLuaScript(common + submitText)
-	claimScript    = valkey.NewLuaScript(common + claimText)
-	finishScript   = valkey.NewLuaScript(common + finishText)
-	endScript      = valkey.NewLuaScript(common + endText)
-	sweepScript    = valkey.NewLuaScript(common + sweepText)
-	renewScript    = valkey.NewLuaScript(common + renewText)
-	releaseScript  = valkey.NewLuaScript(common + releaseText)
-	cancelScript   = valkey.NewLuaScript(common + cancelText)
-	lookupScript   = valkey.NewLuaScript(common + lookupText)
-	appendScript   = valkey.NewLuaScript(appendText)
-	healthScript   = valkey.NewLuaScript(common + healthText)
-	runnersScript  = valkey.NewLuaScript(common + runnersText)
-	statsScript    = valkey.NewLuaScript(common + statsText)
-	askScript      = valkey.NewLuaScript(common + askText)
-	askedScript    = valkey.NewLuaScript(common + askedText)
-	answerScript   = valkey.NewLuaScript(common + answerText)
-	answeredScript = valkey.NewLuaScript(common + answeredText)
+	submitScript   = newScript(common, submitText)
+	claimScript    = newScript(common, claimText)
+	finishScript   = newScript(common, finishText)
+	endScript      = newScript(common, endText)
+	sweepScript    = newScript(common, sweepText)
+	renewScript    = newScript(common, renewText)
+	releaseScript  = newScript(common, releaseText)
+	cancelScript   = newScript(common, cancelText)
+	lookupScript   = newScript(common, lookupText)
+	appendScript   = newScript(appendText)
+	healthScript   = newScript(common, healthText)
+	runnersScript  = newScript(common, runnersText)
+	statsScript    = newScript(common, statsText)
+	askScript      = newScript(common, askText)
+	askedScript    = newScript(common, askedText)
+	answerScript   = newScript(common, answerText)
+	answeredScript = newScript(common, answeredText)
 )
 
+// script is hashed when it is first used: most runs of quavon talk to no queue.
+type script func() *valkey.Lua
+
+func newScript(parts ...string) script {
+	return sync.OnceValue(func() *valkey.Lua { return valkey.NewLuaScript(strings.Join(parts, "")) })
+}
+
 // run calls a script of the queue until Valkey has answered, see conn.Do.
-func (q *Queue) run(ctx context.Context, what string, s *valkey.Lua, args ...string) (valkey.ValkeyMessage, error) {
+func (q *Queue) run(ctx context.Context, what string, s script, args ...string) (valkey.ValkeyMessage, error) {
 	var out valkey.ValkeyMessage
 	err := conn.Do(ctx, what, func(ctx context.Context, _ int) (err error) {
-		out, err = s.Exec(ctx, q.client, []string{q.base}, args).ToMessage()
+		out, err = s().Exec(ctx, q.client, []string{q.base}, args).ToMessage()
 		return err
 	})
 	return out, err
 }
 
 // word calls a script that answers with one word.
-func (q *Queue) word(ctx context.Context, what string, s *valkey.Lua, args ...string) (string, error) {
+func (q *Queue) word(ctx context.Context, what string, s script, args ...string) (string, error) {
 	m, err := q.run(ctx, what, s, args...)
 	if err != nil {
 		return "", err

@@ -182,7 +182,7 @@ func (w *Worker) claim(ctx context.Context, n int) ([]*Claim, error) {
 		args := append([]string{
 			w.runner, strconv.Itoa(n), ms(w.q.o.Lease), token, strconv.Itoa(try), strconv.Itoa(envelope.MaxSize),
 		}, w.offered()...)
-		out, err = claimScript.Exec(ctx, w.q.client, []string{w.q.base}, args).ToMessage()
+		out, err = claimScript().Exec(ctx, w.q.client, []string{w.q.base}, args).ToMessage()
 		return err
 	})
 	if err != nil {
