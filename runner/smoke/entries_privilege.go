@@ -58,7 +58,7 @@ func capabilityEntries() []Entry {
 			ID: "B2-setuid", Group: GroupPrivilege, Quick: true, Title: "programs with the setuid bit run as the job",
 			Control: "there must be such programs, and each must be seen running",
 			Weak:    []string{"suid", "runc-suid"},
-			Inside:  []string{"B2-setuid"}, Judge: setuid, Skip: map[string]string{
+			Inside:  []string{"B2-setuid", "B1-masks"}, Judge: setuid, Skip: map[string]string{
 				"docker-runsc": "an image needn't have programs with the setuid bit; gVisor heeds none unless it is registered with " +
 					"--allow-suid, which is refused",
 			},
@@ -115,12 +115,14 @@ func setuid(c *Case) Outcome {
 		if !strings.HasPrefix(l.Sub, "/") {
 			continue
 		}
-		switch l.Answer {
-		case "": // it ended before it was seen
-		case own.Answer:
+		real, effective, seen := strings.Cut(l.Answer, " ")
+		switch {
+		case !seen: // it ended before
+		case effective == own.Answer:
 			ran++
+		case real != own.Answer && noCapabilities(c).Verdict == Broken: // it had the right to change it by itself
 		default:
-			broken = append(broken, l.Sub+" ran as "+l.Answer)
+			broken = append(broken, l.Sub+" ran as "+effective)
 		}
 	}
 	if l := c.Find("B2-setuid", "found"); l != nil && l.Answer == "0" && !setuidOnHost() {

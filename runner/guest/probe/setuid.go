@@ -51,7 +51,7 @@ func findSetuid() []string {
 }
 
 // runsAs starts a program, which waits for its input or ends, and returns the
-// effective uid that it is first seen with: its own rights it may use to change it.
+// real and the effective uid that it is first seen with.
 func runsAs(path string) (string, error) {
 	arg := "-p" // a shell keeps its rights with it; others refuse it
 	if strings.HasPrefix(filepath.Base(path), "quavon-guest") {
@@ -69,7 +69,7 @@ func runsAs(path string) (string, error) {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)) // it has ended if there is none
 	f := strings.Fields(statusField(string(data), "Uid"))
 	if len(f) == 4 && !strings.HasPrefix(statusField(string(data), "State"), "Z") {
-		uid = f[1]
+		uid = f[0] + " " + f[1]
 	}
 	_ = in.Close()
 	_ = cmd.Process.Kill()
