@@ -87,7 +87,8 @@ var looks = sync.OnceValue(func() []*regexp.Regexp {
 	return []*regexp.Regexp{
 		regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"'<>]*(?:/[^\s/@"'<>]*)*@`),
 		regexp.MustCompile(`(?i)((?:authorization|cookie|x-api-key)["']?\s*[:=]\s*["']?(?:bearer |basic )?)[^\s"',;]+`),
-		regexp.MustCompile(`(?i)((?:[?&;]|\b)(?:access_|refresh_|auth_|id_)?(?:token|password|passwd|pwd|secret|api_?key|signature|sig)["']?\s*[=:]\s*["']?)[^\s"'&;,<>]+`),
+		regexp.MustCompile(`(?i)((?:[?&;]|\b)(?:access_|refresh_|auth_|id_)?(?:token|password|passwd|pwd|secret|api_?key|signature|sig)` +
+			`["']?\s*[=:]\s*["']?)[^\s"'&;,<>]+`),
 		regexp.MustCompile(`()AGE-SECRET-KEY-[0-9A-Z-]+`),
 		regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`),
 		regexp.MustCompile(`()\b(?:gh[pousr]_|github_pat_|glpat-|npm_|sk-|xox[abprs]-|AKIA)[A-Za-z0-9_-]{12,}`),

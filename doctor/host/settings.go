@@ -18,7 +18,8 @@ func (c Config) settings() []*doctor.Check {
 	return []*doctor.Check{
 		{
 			Code: "QD935", Name: "env-file", Title: "compose can read .env", Group: groupSettings,
-			Severity: doctor.Failure, DefaultFix: "correct the line: NAME=value, with 'single quotes' around what isn't plain", Run: c.envFile,
+			Severity: doctor.Failure, DefaultFix: "correct the line: NAME=value, with 'single quotes' around what isn't plain",
+			Run: c.envFile,
 		},
 		{
 			Code: "QD936", Name: "env-profiles", Title: "each profile that is switched on has a service", Group: groupSettings,

@@ -79,7 +79,8 @@ func (p *page) parts(indent string, x doctor.Result) {
 		subjects = max(subjects, utf8.RuneCountInString(oneLine(part.Subject)))
 	}
 	for _, part := range x.Parts {
-		p.WriteString(p.wrap(indent, fmt.Sprintf("%-*s  %s  %s", subjects, oneLine(part.Subject), p.state(part.State), oneLine(part.Message))))
+		head := fmt.Sprintf("%-*s  %s  ", subjects, oneLine(part.Subject), p.state(part.State))
+		p.WriteString(p.wrap(indent, head+oneLine(part.Message)))
 		p.details(indent+"  ", part.Details)
 		if broken(part.State) && part.Fix != "" && part.Fix != x.Fix {
 			p.WriteString(p.wrap(indent+"  fix: ", oneLine(part.Fix)))
