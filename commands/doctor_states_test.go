@@ -1,0 +1,103 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quavon/quavon/commands/iostreams"
+	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/egress"
+	"github.com/quavon/quavon/runner/image"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
+	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/runner/service"
+	"github.com/quavon/quavon/runner/state"
+	"github.com/quavon/quavon/runner/state/statetest"
+)
+
+// selfLook is a runner on this host that looks at itself.
+func selfLook(t *testing.T, binary string, env map[string]string) *localSandbox {
+	t.Helper()
+	st, err := state.Open(statetest.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := image.OpenStore(st.Path("images"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{
+		LookupEnv: func(k string) (string, bool) { v, ok := env[k]; return v, ok }, Log: slog.New(slog.DiscardHandler),
+		IO: &iostreams.Streams{Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}},
+	}
+	return &localSandbox{
+		doctorOptions: &doctorOptions{program: p, Local: true, Smoke: true, Backend: runsc.Name},
+		runner: &runner.Runner{
+			Backend: runsc.New(binary, st), Guest: sandboxtest.Guest(t), Store: st.Path("toolchain"), Spool: st.Path(), Images: store, Log: p.Log,
+		},
+	}
+}
+
+// TestSandboxFails shows states of a host in which QD951 to QD958 fail, with message and
+// fix; those of runners and of Valkey are in doctor/fleet and doctor/valkey.
+func TestSandboxFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	real, fake := sandboxtest.Runsc(t), write("runsc", "#!/bin/sh\n[ \"$1\" = --version ] && echo 'runsc version release-20260101.0' || exit 1\n", 0o755)
+	badLock := write("images.lock.json", "{}\n", 0o600)
+	for name, c := range map[string]struct {
+		code, binary string
+		env          map[string]string
+		edit         func(*localSandbox)
+		state        doctor.State
+		says, fix    string
+	}{
+		"no runsc":  {"QD951", filepath.Join(dir, "none"), nil, nil, doctor.Fail, "no such file", "make"},
+		"no hello":  {"QD952", fake, nil, nil, doctor.Fail, "can't start a sandbox", "see why the sandbox ended"},
+		"bad lock":  {"QD953", real, map[string]string{lock.EnvFile: badLock}, nil, doctor.Fail, badLock, ""},
+		"no lock":   {"QD953", real, map[string]string{lock.EnvFile: filepath.Join(dir, "none.json")}, nil, doctor.Fail, "none.json", ""},
+		"no egress": {"QD956", real, map[string]string{envEgressProxy: "127.0.0.1:1"}, func(s *localSandbox) { s.runner.Door = egress.Local{} }, doctor.Fail, "127.0.0.1:1 can't serve", "docker compose logs sandbox-egress"},
+		"another runtime": {"QD957", real, nil, func(s *localSandbox) {
+			identify := service.Subject{Backend: s.runner.Backend, Guest: s.runner.Guest}.Identify
+			s.test = &smokeTest{
+				runner: s.runner, image: func(context.Context) (string, error) { return "", nil },
+				identify: func(ctx context.Context) (service.Identity, error) {
+					id, err := identify(ctx)
+					id.Evidence.RuntimeDigest = "sha256:" + strings.Repeat("0", 64)
+					return id, err
+				},
+			}
+		}, doctor.Fail, "escape smoke test failed", "give this host no jobs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := selfLook(t, c.binary, c.env)
+			if c.edit != nil {
+				c.edit(s)
+			}
+			check, err := doctor.Find(s.checks(), c.code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check.Needs = nil
+			f := doctor.Run(t.Context(), []*doctor.Check{check}, nil).Results[0].Finding
+			if f.State != c.state || !strings.Contains(f.Message+strings.Join(f.Details, "\n"), c.says) || f.Fix == "" || !strings.Contains(f.Fix, c.fix) {
+				t.Errorf("%s %s %q, fix %q", f.State, f.Message, f.Details, f.Fix)
+			}
+		})
+	}
+}
