@@ -58,9 +58,16 @@ func (j *Journal) Keep(paths []string) (made bool, err error) {
 		if old.Number == j.state.Generation && slices.Equal(old.Files, g.Files) && old.Version == g.Version {
 			return false, nil
 		}
-		g.Number = max(g.Number, old.Number)
+		// A newer one was left by a rollback, or by a process that was killed: it isn't
+		// what stood before.
+		if old.Number > j.state.Generation {
+			if err := os.RemoveAll(filepath.Join(j.Dir, generationDir, strconv.Itoa(old.Number))); err != nil {
+				return false, err
+			}
+		}
 	}
-	g.Number++
+	all = slices.DeleteFunc(all, func(old Generation) bool { return old.Number > j.state.Generation })
+	g.Number = j.state.Generation + 1
 	return true, j.addGeneration(g, data, all)
 }
 

@@ -1,0 +1,77 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/quavon/quavon/imagebuild"
+	"github.com/quavon/quavon/imagebuild/declare"
+	"github.com/quavon/quavon/installer/compose"
+	"github.com/quavon/quavon/installer/phase"
+)
+
+// installImages builds the images of an installation: those that images.yaml in its
+// directory declares, else those that Quavon ships.
+type installImages struct {
+	*program
+	target *phase.Target
+	// secrets and network are as for `quavon build images`.
+	secrets []string
+	network string
+}
+
+var _ compose.Builder = (*installImages)(nil)
+
+func (i *installImages) with(use func(b *imagebuild.Builder) error) (err error) {
+	o := &buildImagesOptions{
+		program: i.program, Lock: i.target.Lock(), DockerHost: "unix://" + i.target.Socket, Secrets: i.secrets, Network: i.network,
+	}
+	own := filepath.Join(i.target.Dir, declare.DefaultName)
+	if _, err := os.Stat(own); err == nil {
+		o.File = own
+	}
+	b, done, err := o.builder()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close(), done()) }()
+	return use(b)
+}
+
+// Stale implements compose.Builder.
+func (i *installImages) Stale(ctx context.Context) (why []string, err error) {
+	err = i.with(func(b *imagebuild.Builder) error {
+		stale, err := b.Check(ctx, nil)
+		for _, s := range stale {
+			why = append(why, strings.TrimSpace(s.Image+" "+s.Platform)+": "+s.Why)
+		}
+		return err
+	})
+	return why, err
+}
+
+// Build implements compose.Builder.
+func (i *installImages) Build(ctx context.Context, show phase.Reporter) error {
+	return i.with(func(b *imagebuild.Builder) error {
+		b.Events = func(e imagebuild.Event) {
+			text := strings.TrimSpace(e.Image + " " + e.Platform + ": " + e.Text)
+			switch {
+			case e.Log != "":
+			case e.Total > 0:
+				show.Status(fmt.Sprintf("%s (%d of %d MiB)", text, e.Done>>20, e.Total>>20))
+			default:
+				show.Status(text)
+			}
+		}
+		r, err := b.Run(ctx, nil, false)
+		if err != nil {
+			return err
+		}
+		show.Line(fmt.Sprintf("%d images made, %d in %s", r.Made, len(r.After.Images), b.Lock))
+		return nil
+	})
+}
