@@ -101,44 +101,53 @@ func dials(n int) {
 	fmt.Println(near[n/2].Nanoseconds(), far[n/2].Nanoseconds())
 }
 
-// crowd has n connections ask and answer for some seconds, without and with a
-// reader that stalls, and prints the 90th percentile of both.
+// crowd has n connections ask and answer for some seconds, without and with a reader
+// that stalls. It prints the 90th percentile of both, and how many times slower
+// the connection was that suffered most, by its median.
 func crowd(n int) {
 	conns := make([]net.Conn, n)
 	for i := range conns {
 		conns[i] = tunnel("echo\n")
 	}
-	round := func(d time.Duration) time.Duration {
-		var mu sync.Mutex
-		var all []time.Duration
-		var wg sync.WaitGroup
-		end := time.Now().Add(d)
-		for _, c := range conns {
-			wg.Go(func() {
-				r, b := bufio.NewReader(c), []byte("0123456789abcdef")
-				for time.Now().Before(end) {
-					start := time.Now()
-					_, err := c.Write(b)
-					check(err)
-					_, err = io.ReadFull(r, make([]byte, len(b)))
-					check(err)
-					took := time.Since(start)
-					mu.Lock()
-					all = append(all, took)
-					mu.Unlock()
-					time.Sleep(500 * time.Millisecond)
-				}
-			})
-		}
-		wg.Wait()
-		slices.Sort(all)
-		return all[len(all)*9/10]
-	}
 	seconds, _ := strconv.Atoi(os.Args[3])
 	d := time.Duration(seconds) * time.Second
-	round(d / 4)
-	before := round(d / 2)
+	chat(conns, d/4)
+	before := chat(conns, d/2)
 	tunnel("zeros 100000\n") // nobody reads it
-	after := round(d)
-	fmt.Println(before.Nanoseconds(), after.Nanoseconds())
+	after := chat(conns, d)
+	var worst float64
+	for i := range conns {
+		worst = max(worst, float64(quantile(after[i], 50))/float64(quantile(before[i], 50)))
+	}
+	fmt.Println(quantile(slices.Concat(before...), 90).Nanoseconds(), quantile(slices.Concat(after...), 90).Nanoseconds(), worst)
+}
+
+// chat asks on every connection, twice a second, and returns how long the answers
+// took.
+func chat(conns []net.Conn, d time.Duration) [][]time.Duration {
+	took := make([][]time.Duration, len(conns))
+	var wg sync.WaitGroup
+	end := time.Now().Add(d)
+	for i, c := range conns {
+		wg.Go(func() {
+			r, b := bufio.NewReader(c), []byte("0123456789abcdef")
+			time.Sleep(time.Duration(i) * 500 * time.Millisecond / time.Duration(len(conns))) // not all at once
+			for time.Now().Before(end) {
+				start := time.Now()
+				_, err := c.Write(b)
+				check(err)
+				_, err = io.ReadFull(r, make([]byte, len(b)))
+				check(err)
+				took[i] = append(took[i], time.Since(start))
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	return took
+}
+
+func quantile(all []time.Duration, percent int) time.Duration {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)*percent/100]
 }
