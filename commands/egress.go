@@ -80,11 +80,11 @@ func newEgress(p *program, run func(context.Context, *egressOptions) error) *cob
 // policy is what any job may reach at most.
 func (o *egressOptions) policy() (policy.Policy, error) {
 	p, err := policy.New(words(o.settings.get(envRegistries)), words(o.settings.get(envEgressPrivate)))
-	switch {
-	case err != nil:
+	if err != nil {
 		return p, fault.Wrap(err, envRegistries, "write HOST, *.HOST, http://HOST/PATH or tcp://HOST:PORT, separated by commas")
-	case len(p.Rules) == 0:
-		return p, fault.New(envRegistries+" is empty, so nothing could be let out", "name the hosts, or don't run the service")
+	}
+	if len(p.Rules) == 0 { // off by default, in an installation where the service runs
+		o.Log.Warn("no registries are named: everything is refused", "setting", envRegistries)
 	}
 	return p, nil
 }

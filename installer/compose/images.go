@@ -30,7 +30,7 @@ func (i *images) Files() []string { return []string{i.Target.Lock()} }
 
 // Plan implements phase.Phase.
 func (i *images) Plan(ctx context.Context) ([]phase.Change, error) {
-	why, err := i.Images.Stale(ctx)
+	why, err := i.stale(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,38 @@ func (i *images) Plan(ctx context.Context) ([]phase.Change, error) {
 	return changes, nil
 }
 
+// stale says why images must be built: the lock isn't what is wanted, or the engine
+// lacks what the lock has.
+func (i *images) stale(ctx context.Context) ([]string, error) {
+	why, err := i.Images.Stale(ctx)
+	if err != nil || len(why) > 0 {
+		return why, err
+	}
+	l, err := i.lock()
+	if err != nil {
+		return nil, err
+	}
+	e, err := i.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, img := range l.Images {
+		if img.Source != lock.SourceDockerDaemon {
+			continue
+		}
+		if _, err := e.imageID(ctx, l, img.Name); err != nil {
+			why = append(why, img.Name+": "+err.Error())
+		}
+	}
+	return why, nil
+}
+
 // actImages is noted with the digest of the lock before, "" without one.
 const actImages = "images"
 
 // Apply implements phase.Phase.
 func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) error {
-	why, err := i.Images.Stale(ctx)
+	why, err := i.stale(ctx)
 	if err != nil || len(why) == 0 {
 		return err
 	}
