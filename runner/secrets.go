@@ -75,7 +75,7 @@ func (j *run) secretEnv(st job.Step) []string {
 	env := []string{"NODE_EXTRA_CA_CERTS=" + path.Join(trustDir, caFile), "DENO_CERT=" + path.Join(trustDir, caFile)}
 	for _, name := range []string{
 		"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CARGO_HTTP_CAINFO",
-		"AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+		"AWS_CA_BUNDLE", "npm_config_cafile", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 	} {
 		env = append(env, name+"="+path.Join(trustDir, bundleFile))
 	}

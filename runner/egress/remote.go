@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/egress/proxy"
+	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
@@ -46,11 +46,20 @@ func (r Remote) Check(allow []string) error {
 
 // Open implements runner.Door: it mints the step's token.
 func (r Remote) Open(ctx context.Context, id string, step int, allow []string) (runner.Passage, error) {
+	return r.OpenWith(ctx, id, step, allow, nil)
+}
+
+// OpenWith implements runner.SecretDoor.
+func (r Remote) OpenWith(ctx context.Context, id string, step int, allow []string, secrets secret.Set) (runner.Passage, error) {
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &way{Remote: r, token: token.Mint()}
-	if err := r.Tokens.Put(ctx, w.token, token.Grant{Job: id, Step: step, Allow: allow}); err != nil {
+	w := &way{Remote: r, token: token.Mint(), secret: len(secrets) > 0}
+	sealed, err := seal(w.token, secrets)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Tokens.Put(ctx, w.token, token.Grant{Job: id, Step: step, Allow: allow, Secrets: sealed}); err != nil {
 		return nil, err
 	}
 	if err := w.open(ctx); err != nil {
@@ -72,6 +81,9 @@ type way struct {
 	ctx     context.Context
 	end     context.CancelCauseFunc
 	result  job.Egress
+	// secret says that the step has secrets, pem whose word its tools take then.
+	secret bool
+	pem    []byte
 }
 
 // dial connects to the service and says what for.
@@ -94,8 +106,8 @@ func (w *way) open(ctx context.Context) (err error) {
 	}
 	w.answers = bufio.NewReader(io.LimitReader(w.session, maxAnswer))
 	answer, err := w.answer()
-	if err == nil && answer != "ok" {
-		err = fmt.Errorf("it answered: %.200q", answer)
+	if err == nil {
+		err = w.accepted(answer)
 	}
 	if err != nil {
 		w.session.Close()

@@ -17,7 +17,8 @@ import (
 // The runner and the service speak over TCP. Every connection begins with one line of
 // a fixed length: the protocol, a verb, a token.
 //
-// "session" opens a step's door. The service answers "ok" or why not, one line; the door is open
+// "session" opens a step's door. The service answers "ok" or why not, one line, with the certificate of
+// the authority behind "ok" if the step has secrets; the door is open
 // until the runner closes its side, and then the service tells what happened, as a
 // line of JSON. "connect" is one connection of that step; what follows is the job's.
 const (
@@ -116,16 +117,21 @@ func (s *Service) session(ctx context.Context, c *net.TCPConn, t token.Token) {
 		_, _ = io.WriteString(c, "the token's list can't be read\n")
 		return
 	}
+	grant := proxy.Grant{Job: g.Job, Step: g.Step, Policy: p}
+	if err := unseal(&grant, t, g.Secrets); err != nil {
+		_, _ = io.WriteString(c, "the token's secrets can't be read\n")
+		return
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	door := s.Proxy.Open(ctx, proxy.Grant{Job: g.Job, Step: g.Step, Policy: p})
+	door := s.Proxy.Open(ctx, grant)
 	if !s.add(t, door) {
 		_, _ = io.WriteString(c, "the token is in use\n")
 		return
 	}
 	defer s.remove(t)
 	go s.watch(ctx, cancel, t)
-	if _, err := io.WriteString(c, "ok\n"); err == nil {
+	if _, err := io.WriteString(c, accepted(grant)); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // until the runner closes its side
 	}
 	s.remove(t)

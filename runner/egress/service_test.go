@@ -59,13 +59,17 @@ func valkeys(t *testing.T) (sandbox, proxyUser valkey.Client) {
 // service runs the egress service with a world behind it, and returns its address.
 func service(t *testing.T, w *world, tokens valkey.Client, operator ...string) string {
 	t.Helper()
+	return serve(t, &egress.Service{
+		Proxy:  proxy.New(proxy.Config{Operator: rules(t, operator...), Resolver: w, Dialer: w}),
+		Tokens: token.Store{Client: tokens},
+	})
+}
+
+func serve(t *testing.T, s *egress.Service) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
-	}
-	s := &egress.Service{
-		Proxy:  proxy.New(proxy.Config{Operator: rules(t, operator...), Resolver: w, Dialer: w}),
-		Tokens: token.Store{Client: tokens},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

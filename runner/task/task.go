@@ -117,17 +117,36 @@ func reject(what, hint string) error {
 }
 
 // Encode is the task's payload.
-func (t Task) Encode() ([]byte, error) { return json.Marshal(t) }
+func (t Task) Encode() ([]byte, error) {
+	p := payload{Task: t}
+	for _, s := range t.Spec.Secrets {
+		if p.Values == nil {
+			p.Values = map[string]string{}
+		}
+		p.Values[s.Name] = s.Value.Reveal()
+	}
+	return json.Marshal(p)
+}
+
+// payload is a task as it travels: sealed, it is the one document that has the values
+// of secrets, by their names.
+type payload struct {
+	Task
+	Values map[string]string `json:"secret_values,omitempty"`
+}
 
 // Decode reads a payload and validates it. A field that it doesn't know may be a
 // policy, so it is refused.
-func Decode(payload []byte) (Task, error) {
-	var t Task
-	if err := strict(payload, &t); err != nil {
+func Decode(sealed []byte) (Task, error) {
+	var p payload
+	if err := strict(sealed, &p); err != nil {
 		return Task{}, fault.Wrap(err, "read the task", "give submitter and runner the same version of quavon").
 			WithCode(string(job.ReasonRejected))
 	}
-	return t, t.Validate()
+	for i, s := range p.Spec.Secrets {
+		p.Spec.Secrets[i].Value = job.NewValue(p.Values[s.Name])
+	}
+	return p.Task, p.Validate()
 }
 
 // strict reads one JSON document with known fields only.

@@ -58,6 +58,9 @@ func Bind(s job.Secret) (Binding, error) {
 	return b, nil
 }
 
+// URL writes the binding as Bind reads it.
+func (b Binding) URL() string { return fmt.Sprintf("%s://%s:%d%s", b.Scheme, b.Name, b.Port, b.Path) }
+
 // Goes says whether requests to a host are the binding's.
 func (b Binding) Goes(to policy.Request) bool {
 	return b.Scheme == to.Scheme && b.Name == to.Name && b.Port == to.Port

@@ -44,6 +44,8 @@ type Grant struct {
 	Job   string   `json:"job"`
 	Step  int      `json:"step"`
 	Allow []string `json:"allow"`
+	// Secrets are what Token.Seal made of the step's.
+	Secrets []byte `json:"secrets,omitempty"`
 }
 
 // ErrUnknown is a token that was never minted, was revoked, or has expired.
