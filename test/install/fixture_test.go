@@ -140,10 +140,11 @@ func (h *host) declare() {
 	h.write("sources/valkey/data/.keep", "")
 }
 
-// box writes the context of the jobs' image, with a mark.
+// box writes the context of the jobs' image, with a mark. Its user isn't root, since
+// the probes of what root may do in a sandbox fail then.
 func (h *host) box(mark string) {
 	h.t.Helper()
-	h.write("sources/box/Dockerfile", "FROM scratch\nCOPY root/ /\nENV PATH=/bin\n")
+	h.write("sources/box/Dockerfile", "FROM scratch\nCOPY root/ /\nENV PATH=/bin\nUSER 60000:60000\n")
 	h.write("sources/box/root/mark", mark+"\n")
 	h.busybox(filepath.Join(h.dir, "sources/box/root"))
 }
