@@ -69,6 +69,7 @@ func TestEgressScripts(t *testing.T) {
 			} {
 				e.Setenv(name, value)
 			}
+			e.Setenv("TMPDIR", os.TempDir()) // a script's own isn't for everybody, which the runner's test needs
 			e.Defer(func() { killLeft(e.WorkDir) })
 			hosts := siteIP + " ok.example own.example\n"
 			return os.WriteFile(filepath.Join(e.WorkDir, "hosts"), []byte(hosts), 0o644)
