@@ -74,7 +74,8 @@ func newBuildImages(p *program) *cobra.Command {
 	f.StringArrayVar(&o.Secrets, "secret", nil, "file that steps may mount and no image keeps: ID=FILE")
 	f.StringVar(&o.Network, "network", "", "network of the steps: default, host or none")
 	f.StringVar(&o.SignKey, "sign-key", "", "private key of cosign to sign with what is built; its password is in COSIGN_PASSWORD")
-	f.StringArrayVar(&o.Programs, "executable", nil, "quavon for another architecture, beside its quavon-guest, for the image of Quavon's own services")
+	f.StringArrayVar(&o.Programs, "executable", nil,
+		"quavon for another architecture, beside its quavon-guest, for the image of Quavon's own services")
 	f.StringVar(&o.Password, "sign-password-file", "", "file with the password of --sign-key in its first line")
 	f.BoolVar(&o.NoCache, "no-cache", false, "run all steps of what is built, whatever the engine has of earlier builds")
 	f.BoolVar(&o.PlainHTTP, "plain-http", false, "also talk to a registry that has no https")

@@ -73,7 +73,8 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 	f.StringVar(&o.Runsc, "runsc", "", "path of runsc")
 	f.StringVar(&o.EnvFile, "env-file", "", "the installation's .env (default: the one here, if there is one)")
 	f.BoolVar(&o.Full, "full", false, "make long checks in full")
-	f.StringVar(&o.Edition, "edition", "", "community, or enterprise, where a runner on the API's host is a failure (default: "+envEdition+")")
+	f.StringVar(&o.Edition, "edition", "",
+		"community, or enterprise, where a runner on the API's host is a failure (default: "+envEdition+")")
 	f.StringSliceVar(&o.Only, "only", nil, "make only these checks, and those they need")
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "don't count these checks; QD957 can't be ignored")
 	f.BoolVar(&o.Strict, "strict", false, "count warnings as failures")

@@ -49,7 +49,8 @@ func (s *localSandbox) egress(ctx context.Context) doctor.Finding {
 	}
 	switch {
 	case len(broken) > 0:
-		return doctor.Failed("something came out of a sandbox that must not", "stop the runner: nothing holds its jobs back. Then report it",
+		return doctor.Failed("something came out of a sandbox that must not",
+			"stop the runner: nothing holds its jobs back. Then report it",
 			append(broken, unsure...)...)
 	case len(unsure) > 0 || len(held) == 0:
 		f := doctor.Unknown(errors.New("not everything could be tried"))
@@ -87,7 +88,8 @@ func (s *localSandbox) production(ctx context.Context, image string, held []stri
 	}
 	for _, sub := range []string{"another-host", "an-address"} {
 		if got[sub].Errno != "HTTP 403" {
-			return doctor.Failed(fmt.Sprintf("jobs' own door answered %s with %q %s instead of refusing it", sub, got[sub].Errno, got[sub].Answer),
+			return doctor.Failed(fmt.Sprintf("jobs' own door answered %s with %q %s instead of refusing it", sub, got[sub].Errno,
+				got[sub].Answer),
 				"correct QUAVON_SANDBOX_REGISTRIES: it allows too much", held...)
 		}
 	}

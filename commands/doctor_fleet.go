@@ -80,8 +80,11 @@ func (o *doctorOptions) users(ctx context.Context) []doctor.Part {
 	case err != nil:
 		parts = append(parts, doctor.Part{Subject: "user of egress", Finding: doctor.Unknown(err)})
 	case egress == nil:
-		parts = append(parts, doctor.Part{Subject: "user of egress", Finding: doctor.Skipped("its password isn't known here: name a file with its " +
-			"URL by --valkey-egress-url-file")})
+		parts = append(parts, doctor.Part{
+			Subject: "user of egress",
+			Finding: doctor.Skipped("its password isn't known here: name a file with its " +
+				"URL by --valkey-egress-url-file"),
+		})
 	default:
 		parts = append(parts, doctor.Part{Subject: "user of egress", Finding: valkey.Rights(ctx, *egress, valkey.Egress)})
 	}
@@ -97,7 +100,10 @@ const (
 func doctorSettings() []*setting {
 	return append(queueSettings(),
 		&setting{name: envEgressURL, help: "Valkey's URL for the egress user", secret: true},
-		&setting{name: envEgressURL + "_FILE", flag: "valkey-egress-url-file", help: "file with Valkey's URL for the egress user, to try its rights"},
+		&setting{
+			name: envEgressURL + "_FILE", flag: "valkey-egress-url-file",
+			help: "file with Valkey's URL for the egress user, to try its rights",
+		},
 		&setting{name: envAdminURL, help: "Valkey's URL for an administrator", secret: true},
 		&setting{name: envAdminURL + "_FILE", flag: "valkey-admin-url-file", help: "file with Valkey's URL for a user who may CONFIG GET"},
 	)

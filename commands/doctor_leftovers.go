@@ -53,7 +53,8 @@ func traces(ids []string, spool string) []string {
 	for _, file := range procs {
 		line, _ := os.ReadFile(file) // a process may end meanwhile
 		if mine(string(line)) {
-			found = append(found, fmt.Sprintf("process %s: %.120s", filepath.Base(filepath.Dir(file)), bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+			found = append(found, fmt.Sprintf("process %s: %.120s", filepath.Base(filepath.Dir(file)), bytes.ReplaceAll(line, []byte{0},
+				[]byte{' '})))
 		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")

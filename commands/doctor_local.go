@@ -44,7 +44,8 @@ func (s *localSandbox) checks() []*doctor.Check {
 			Run: run, Timeout: 2 * time.Minute,
 		}
 	}
-	smoke := check("QD957", "escape", "the probes could not get out of the sandbox", "give this host no jobs until it passes: see docs/probes.md",
+	smoke := check("QD957", "escape", "the probes could not get out of the sandbox",
+		"give this host no jobs until it passes: see docs/probes.md",
 		s.probes, "QD952")
 	smoke.Essential, smoke.Timeout = true, probesTime
 	return []*doctor.Check{

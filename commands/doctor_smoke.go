@@ -112,7 +112,8 @@ func smokeFinding(r *smoke.Report, err error) doctor.Finding {
 	if r.Full {
 		set = "full set"
 	}
-	counts := fmt.Sprintf("%d of %d probes held, %d not applicable, %s, %.1f s", r.Count(smoke.Held), len(r.Results), r.Count(smoke.NotApplicable),
+	counts := fmt.Sprintf("%d of %d probes held, %d not applicable, %s, %.1f s", r.Count(smoke.Held), len(r.Results),
+		r.Count(smoke.NotApplicable),
 		set, r.Took.Round(100*time.Millisecond).Seconds())
 	var bad, notes []string
 	for _, x := range r.Results {

@@ -152,7 +152,8 @@ func (p *preflight) Plan(ctx context.Context) ([]phase.Change, error) {
 	}
 	n := r.Counts()
 	return []phase.Change{{
-		Action: phase.Check, Target: "host", Summary: fmt.Sprintf("%d checks hold, %d warn: `quavon doctor` shows them", n[doctor.Pass], n[doctor.Warn]),
+		Action: phase.Check, Target: "host", Summary: fmt.Sprintf("%d checks hold, %d warn: `quavon doctor` shows them",
+			n[doctor.Pass], n[doctor.Warn]),
 	}}, nil
 }
 

@@ -48,7 +48,8 @@ func (o *runnerOptions) inspector(r *runner.Runner, test *smokeTest) (*fleet.Ans
 // selfChecks are those of this runner's own backend.
 func (o *runnerOptions) selfChecks(r *runner.Runner, test *smokeTest, full bool) []*doctor.Check {
 	local := &localSandbox{
-		doctorOptions: &doctorOptions{program: o.program, Local: true, Smoke: true, Full: full, Backend: r.Backend.Name()}, runner: r, test: test,
+		doctorOptions: &doctorOptions{program: o.program, Local: true, Smoke: true, Full: full, Backend: r.Backend.Name()}, runner: r,
+		test: test,
 	}
 	return local.checks()
 }

@@ -38,7 +38,8 @@ func checkRunner(ctx context.Context, o *runnerOptions) error {
 	}
 	h := runners[i]
 	if h.State != queue.StateHealthy && h.State != queue.StateDraining {
-		return fault.New(fmt.Sprintf("%s is %s: %s", id, h.State, cmp.Or(h.Why, "not tested yet")), "look at its log, and run `quavon doctor --sandbox-smoke`")
+		return fault.New(fmt.Sprintf("%s is %s: %s", id, h.State, cmp.Or(h.Why, "not tested yet")),
+			"look at its log, and run `quavon doctor --sandbox-smoke`")
 	}
 	_, err = fmt.Fprintf(o.IO.Out, "%s is %s, %d of %d slots busy\n", id, h.State, h.Busy, h.Slots)
 	return err

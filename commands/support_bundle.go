@@ -48,7 +48,8 @@ func newSupportBundle(p *program, run func(context.Context, *bundleOptions) erro
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVarP(&o.File, "file", "f", "", "the bundle: .tar.gz or .tar.zst, with .age behind it when encrypted (default: quavon-support-TIME.tar.gz here)")
+	f.StringVarP(&o.File, "file", "f", "",
+		"the bundle: .tar.gz or .tar.zst, with .age behind it when encrypted (default: quavon-support-TIME.tar.gz here)")
 	f.StringArrayVar(&o.Recipients, "recipient", nil, "encrypt for the owner of this public key of age, age1…; may be given again")
 	f.StringVar(&o.EnvFile, "env-file", "", "the installation's .env (default: the one here, if there is one)")
 	f.StringVar(&o.Project, "project", "quavon", "compose's name of the installation, whose logs are taken")

@@ -41,7 +41,8 @@ func Together(noun string, parts []Part) Finding {
 		}
 	}
 	return Finding{
-		State: worst.State, Message: fmt.Sprintf("of %d %ss: %s", len(parts), noun, strings.Join(counts, ", ")), Fix: worst.Fix, Err: worst.Err,
+		State: worst.State, Message: fmt.Sprintf("of %d %ss: %s", len(parts), noun, strings.Join(counts, ", ")), Fix: worst.Fix,
+		Err:   worst.Err,
 		Parts: parts,
 	}
 }

@@ -219,7 +219,7 @@ func (in *Installer) failed(ctx context.Context, j *journal.Journal, r *Report, 
 		in.View.Line("left as it is, as --retain says; another installation takes it back first")
 		return cause
 	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	clean, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), undoTime, errors.New("it was not taken back in time"))
 	defer cancel()
 	if in.Hurry != nil {
 		defer context.AfterFunc(hurried(clean, in.Hurry), cancel)()
@@ -247,9 +247,9 @@ func standsLine(name string, done []string) string {
 
 // hurried ends when hurry does.
 func hurried(ctx context.Context, hurry <-chan struct{}) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		defer cancel()
+		defer cancel(errors.New("interrupted again"))
 		select {
 		case <-hurry:
 		case <-ctx.Done():

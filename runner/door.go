@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/quavon/quavon/runner/agent"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // Door lets steps with a network out. The runner knows no proxy: a connection of

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quavon/quavon/runner/agent"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // run is one job on its way.

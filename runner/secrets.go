@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 
 	"github.com/quavon/quavon/runner/agent"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // checkSecrets refuses what the door can't keep to, and gives each secret its

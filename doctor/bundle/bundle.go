@@ -82,7 +82,8 @@ func (b *Bundle) write(w io.Writer, at time.Time) error {
 	t := tar.NewWriter(w)
 	for _, e := range append([]Entry{{Name: "SHA256SUMS", Data: b.contents()}}, b.Entries...) {
 		h := &tar.Header{
-			Name: "quavon-support/" + e.Name, Mode: 0o600, Size: int64(len(e.Data)), ModTime: at.Truncate(time.Second), Typeflag: tar.TypeReg,
+			Name: "quavon-support/" + e.Name, Mode: 0o600, Size: int64(len(e.Data)), ModTime: at.Truncate(time.Second),
+			Typeflag: tar.TypeReg,
 		}
 		if err := t.WriteHeader(h); err != nil {
 			return err

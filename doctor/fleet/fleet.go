@@ -103,9 +103,9 @@ func (f *Fleet) each(ctx context.Context, look func(context.Context, queue.Healt
 func early(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
-		return context.WithCancel(ctx)
+		return ctx, func() {}
 	}
-	return context.WithDeadline(ctx, end.Add(-time.Until(end)/10))
+	return context.WithDeadlineCause(ctx, end.Add(-time.Until(end)/10), errors.New("the runner did not answer in time"))
 }
 
 // relay asks every runner to make a check.
@@ -151,7 +151,8 @@ func (f *Fleet) alive(ctx context.Context) doctor.Finding {
 	}
 	if len(parts) == 0 {
 		return doctor.Failed(fmt.Sprintf("no runner of the queue %q is alive", f.Name),
-			"start one: `quavon runner --valkey-url-file FILE --signing-key-file FILE`, or `docker compose --profile sandbox up -d sandbox-runner`")
+			"start one: `quavon runner --valkey-url-file FILE --signing-key-file FILE`, "+
+				"or `docker compose --profile sandbox up -d sandbox-runner`")
 	}
 	return doctor.Together(noun, parts)
 }
@@ -178,7 +179,8 @@ func (f *Fleet) identity(ctx context.Context, h queue.Health) doctor.Finding {
 	case !ok:
 		return doctor.Failed("it has a record, but does not answer: "+got.Message, "look at its log, and start it again")
 	case facts.Host != h.Host || facts.Boot != h.Boot:
-		return doctor.Failed(fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host, facts.Host),
+		return doctor.Failed(fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host,
+			facts.Host),
 			"give each an id of its own: `quavon runner --id NAME`")
 	}
 	got.Message += ", host " + h.Host

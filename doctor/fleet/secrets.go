@@ -26,7 +26,8 @@ func Secrets(files map[string]string) doctor.Finding {
 	}
 	switch {
 	case len(bad) > 0:
-		return doctor.Failed("secrets aren't kept", "run `chmod 600` and `chown` on what is listed, and change the secrets that could be read", bad...)
+		return doctor.Failed("secrets aren't kept",
+			"run `chmod 600` and `chown` on what is listed, and change the secrets that could be read", bad...)
 	case len(files) == 0:
 		return doctor.Warned("no secret is in a file: those of the environment can be read by all of the same user",
 			"name files: VALKEY_URL_FILE, QUAVON_SANDBOX_SIGNING_KEY_FILE")

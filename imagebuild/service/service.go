@@ -29,15 +29,18 @@ import (
 )
 
 const (
-	// Path of the executable in the image, and of the agent beside it.
-	Path      = "/quavon"
+	// Path of the executable in the image.
+	Path = "/quavon"
+	// GuestPath is the agent's, beside it.
 	GuestPath = "/quavon-guest"
 	// UID runs it: nobody's number, so no passwd is needed.
-	UID  = 65532
+	UID = 65532
+	// User is the same as the image's config has it.
 	User = "65532:65532"
 	// StateDir and RunDir are the user's own, and so are new volumes there.
 	StateDir = "/var/lib/quavon"
-	RunDir   = "/run/quavon"
+	// RunDir is for sockets.
+	RunDir = "/run/quavon"
 	// caFile is where Go programs look first.
 	caFile = "etc/ssl/certs/ca-certificates.crt"
 )

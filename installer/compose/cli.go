@@ -87,7 +87,8 @@ func (c cli) run(ctx context.Context, show phase.Reporter, args ...string) error
 	w.Close()
 	<-done
 	if err != nil {
-		return fault.Wrap(fmt.Errorf("%w: %s", err, strings.Join(last, "\n")), "docker compose "+args[0], "see `docker compose logs` in "+c.target.Dir)
+		return fault.Wrap(fmt.Errorf("%w: %s", err, strings.Join(last, "\n")), "docker compose "+args[0],
+			"see `docker compose logs` in "+c.target.Dir)
 	}
 	return nil
 }
@@ -120,7 +121,8 @@ func (l *limited) Write(p []byte) (int, error) {
 func (c cli) check(ctx context.Context) error {
 	const hint = "install it: `apt-get install docker-compose-plugin`, or docker-compose of Debian 13"
 	if _, err := exec.LookPath("docker"); err != nil {
-		return fault.Wrap(err, "there is no docker command", "install it: `apt-get install docker-ce-cli docker-compose-plugin`, or docker-cli of Debian")
+		return fault.Wrap(err, "there is no docker command",
+			"install it: `apt-get install docker-ce-cli docker-compose-plugin`, or docker-cli of Debian")
 	}
 	cmd := exec.CommandContext(ctx, "docker", "compose", "version", "--short")
 	out, err := cmd.CombinedOutput()

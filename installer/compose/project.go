@@ -76,7 +76,8 @@ func load(ctx context.Context, c cli) (*project, error) {
 	}
 	p := &project{}
 	if err := json.Unmarshal([]byte(out), p); err != nil {
-		return nil, fault.Wrap(err, "docker compose shows the services in another form than expected", "report it, with `docker compose version`")
+		return nil, fault.Wrap(err, "docker compose shows the services in another form than expected",
+			"report it, with `docker compose version`")
 	}
 	for name, s := range p.Services {
 		s.Name = name

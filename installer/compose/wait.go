@@ -22,7 +22,10 @@ func (*wait) Name() string { return phase.Wait }
 
 // Plan implements phase.Phase.
 func (w *wait) Plan(context.Context) ([]phase.Change, error) {
-	return []phase.Change{{Action: phase.Check, Target: "services", Summary: "wait until all are healthy, at most " + w.Timeout.String()}}, nil
+	return []phase.Change{{
+		Action: phase.Check, Target: "services",
+		Summary: "wait until all are healthy, at most " + w.Timeout.String(),
+	}}, nil
 }
 
 // Apply implements phase.Phase.
@@ -117,7 +120,8 @@ func (u unit) doing() string {
 }
 
 func (e *engine) broken(ctx context.Context, u unit) error {
-	return fault.Wrap(errors.New(e.story(ctx, u)), "the service "+u.service+" does not come up", "see all of it: `docker logs "+u.id[:12]+"`")
+	return fault.Wrap(errors.New(e.story(ctx, u)), "the service "+u.service+" does not come up",
+		"see all of it: `docker logs "+u.id[:12]+"`")
 }
 
 func (e *engine) late(ctx context.Context, units []unit, most time.Duration) error {

@@ -154,7 +154,7 @@ func (d *daemon) configFile() string {
 
 // get asks the engine.
 func (d *daemon) get(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errors.New("the engine did not answer in time"))
 	defer cancel()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
@@ -222,7 +222,8 @@ func (i engineInfo) usable() error {
 	rootless := func(o string) bool { return o == "name=rootless" || strings.HasPrefix(o, "name=rootless,") }
 	switch {
 	case strings.HasPrefix(i.DockerRootDir, "/var/snap/docker/"):
-		return fault.New("Docker is the snap's, which can't run a runsc of this host", "`snap remove docker`, then install docker-ce or docker.io")
+		return fault.New("Docker is the snap's, which can't run a runsc of this host",
+			"`snap remove docker`, then install docker-ce or docker.io")
 	case i.OperatingSystem == "Docker Desktop":
 		return fault.New("Docker is Docker Desktop, in a machine of its own, where a runsc of this host isn't",
 			"install Docker Engine on this host, and `docker context use default`")
@@ -264,7 +265,7 @@ func (d *daemon) refuses(ctx context.Context, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // of no harm
+	defer os.Remove(f.Name())
 	if _, err := f.Write(data); err != nil {
 		return "", err
 	}

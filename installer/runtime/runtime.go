@@ -320,7 +320,7 @@ func (r *Runtime) Undo(ctx context.Context, act phase.Act, how phase.How, show p
 		if how == phase.Failed && startAgain(ctx, show) {
 			return nil
 		}
-		return nil //nolint:nilerr // a dockerd that doesn't run reads the file when it starts
+		return nil // a dockerd that doesn't run reads the file when it starts
 	}
 	if err := d.reload(ctx); err != nil {
 		return err

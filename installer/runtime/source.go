@@ -48,7 +48,8 @@ func (r *Runtime) source(ctx context.Context) (*source, error) {
 	if s.path == "" {
 		var err error
 		if s.path, err = r.Beside(); err != nil {
-			return nil, fault.Wrap(err, "there is no runsc to install", "put it beside quavon, or name an archive of a gVisor release with --runsc")
+			return nil, fault.Wrap(err, "there is no runsc to install",
+				"put it beside quavon, or name an archive of a gVisor release with --runsc")
 		}
 	}
 	s.url = strings.HasPrefix(s.path, "https://") || strings.HasPrefix(s.path, "http://")
@@ -64,7 +65,8 @@ func (r *Runtime) source(ctx context.Context) (*source, error) {
 		}
 	}
 	if !digestForm.MatchString(s.sha512) {
-		return nil, fault.New("it isn't said what "+s.path+" must be", "add --runsc-sha512 with the release's digest, 128 hexadecimal digits")
+		return nil, fault.New("it isn't said what "+s.path+" must be",
+			"add --runsc-sha512 with the release's digest, 128 hexadecimal digits")
 	}
 	s.version = s.sha512[:16]
 	return s, nil
@@ -119,7 +121,8 @@ func checkProgram(ctx context.Context, path string) (release string, err error) 
 	release = string(m[1])
 	if up := upstream.FindStringSubmatch(release); up != nil && up[1] >= splitRelease {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(path), helpers)); err != nil {
-			return "", fault.New(fmt.Sprintf("%s of %s needs %s beside it", path, release, helpers), "name the release's whole archive with --runsc")
+			return "", fault.New(fmt.Sprintf("%s of %s needs %s beside it", path, release, helpers),
+				"name the release's whole archive with --runsc")
 		}
 	}
 	return release, nil
@@ -309,7 +312,8 @@ func (r *Runtime) check(ctx context.Context, p *plan) error {
 			return err
 		}
 		if info.Mode().Perm()&0o001 == 0 {
-			return fault.New(fmt.Sprintf("%s has mode %04o, and runsc starts itself again as nobody", dir, info.Mode().Perm()), "chmod o+x "+dir)
+			return fault.New(fmt.Sprintf("%s has mode %04o, and runsc starts itself again as nobody", dir, info.Mode().Perm()),
+				"chmod o+x "+dir)
 		}
 		if dir == "/" {
 			return nil

@@ -138,7 +138,8 @@ func (s *Secrets) user(user string) ([]missing, error) {
 		case noPassword == nil && inURL != password:
 			return nil, s.bad(urlName, fmt.Errorf("its password isn't the one in %s", passwordName))
 		case noPassword != nil:
-			return append(out, missing{passwordName, "password of Valkey's user " + user + ", as its URL has it", inURL}), nil
+			what := "password of Valkey's user " + user + ", as its URL has it"
+			return append(out, missing{passwordName, what, inURL}), nil //nolint:nilerr // the URL has it
 		}
 	}
 	if noPassword != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/egress/proxy"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // Remote is a door whose proxy is the egress service.

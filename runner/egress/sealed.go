@@ -10,9 +10,9 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/proxy"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 var _ runner.SecretDoor = Remote{}

@@ -9,9 +9,9 @@ import (
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/egress/proxy"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 var _ runner.SecretDoor = Local{}

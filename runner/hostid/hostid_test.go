@@ -17,11 +17,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q", what, id)
 		}
 	}
-	if hostid.ID() != hostid.ID() || hostid.Boot() != hostid.Boot() || hostid.ID() == hostid.Boot() {
+	id, boot := hostid.ID(), hostid.Boot()
+	if hostid.ID() != id || hostid.Boot() != boot || id == boot {
 		t.Error("the names change, or are the same")
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || strings.Contains(string(boot), hostid.Boot()) {
+	content, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || strings.Contains(string(content), boot) {
 		t.Error("the name gives the boot id away", err)
 	}
 }

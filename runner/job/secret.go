@@ -102,7 +102,8 @@ func (s Spec) validateNoPlainSecret(names map[string]bool) error {
 	for i, st := range s.Steps {
 		for _, e := range st.Env {
 			if k, _, _ := strings.Cut(e, "="); names[k] {
-				return reject(fmt.Sprintf("steps[%d].env", i), fmt.Sprintf("sets %s, which is a secret's name", k), "leave it out: the step finds a placeholder there")
+				return reject(fmt.Sprintf("steps[%d].env", i), fmt.Sprintf("sets %s, which is a secret's name", k),
+					"leave it out: the step finds a placeholder there")
 			}
 		}
 	}

@@ -143,12 +143,16 @@ func TestForgedAnswers(t *testing.T) {
 			earlier, _ := q.SealChallenge("r1", time.Minute)
 			return q.SealAnswer("r1", earlier, time.Minute)
 		}, envelope.WrongContext},
-		"another runner's": {func(_ *testing.T, q *queue.Queue, nonce string) []byte { return q.SealAnswer("r2", nonce, time.Minute) },
-			envelope.WrongContext},
-		"late": {func(_ *testing.T, q *queue.Queue, nonce string) []byte {
-			return q.SealAnswer("r1", nonce, -2*time.Minute)
+		"another runner's": {
+			func(_ *testing.T, q *queue.Queue, nonce string) []byte { return q.SealAnswer("r2", nonce, time.Minute) },
+			envelope.WrongContext,
 		},
-			envelope.Expired},
+		"late": {
+			func(_ *testing.T, q *queue.Queue, nonce string) []byte {
+				return q.SealAnswer("r1", nonce, -2*time.Minute)
+			},
+			envelope.Expired,
+		},
 		"truncated": {func(_ *testing.T, q *queue.Queue, nonce string) []byte {
 			raw := q.SealAnswer("r1", nonce, time.Minute)
 			return raw[:len(raw)-1]
@@ -159,11 +163,13 @@ func TestForgedAnswers(t *testing.T) {
 			return raw
 		}, envelope.Tampered},
 		"oversized": {func(*testing.T, *queue.Queue, string) []byte { return make([]byte, 3<<20) }, envelope.TooLarge},
-		"a challenge": {func(_ *testing.T, q *queue.Queue, _ string) []byte {
-			_, raw := q.SealChallenge("r1", time.Minute)
-			return raw
+		"a challenge": {
+			func(_ *testing.T, q *queue.Queue, _ string) []byte {
+				_, raw := q.SealChallenge("r1", time.Minute)
+				return raw
+			},
+			envelope.WrongContext,
 		},
-			envelope.WrongContext},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // client is one connection of a job's.

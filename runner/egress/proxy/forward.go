@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/secret"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // errInBody says where a placeholder was.

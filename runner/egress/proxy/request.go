@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/secret"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // request is a head that asks for something through the proxy.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/secret"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // Reasons of refusals about secrets; stable.
@@ -172,7 +172,7 @@ func (c *client) lookAhead(r *request) error {
 	if _, err := io.ReadFull(&c.in, body); err != nil {
 		return err
 	}
-	c.in.rest = append(body, c.in.rest...)
+	c.in.rest = slices.Concat(body, c.in.rest)
 	_, err := (&scanned{w: io.Discard}).Write(body)
 	return err
 }

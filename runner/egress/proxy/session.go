@@ -10,8 +10,8 @@ import (
 
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 // Grant is what one step of a job may do.

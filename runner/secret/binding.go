@@ -97,7 +97,10 @@ func (b Binding) Holds(target string) bool {
 // climbs says whether some server would read a segment of dots in the path, or
 // something that isn't text.
 func climbs(path string) bool {
-	if !utf8.ValidString(path) || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uff0e' || r == '\u2024' }) {
+	if !utf8.ValidString(path) || strings.ContainsFunc(path, func(r rune) bool {
+		return r < ' ' || r == 0x7f || r == '\uff0e' ||
+			r == '\u2024'
+	}) {
 		return true
 	}
 	for s := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' || r == '\u2215' || r == '\uff0f' }) {

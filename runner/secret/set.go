@@ -4,7 +4,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/quavon/quavon/runner/egress/policy"
@@ -44,14 +45,21 @@ func (s Set) CheckTarget(target string) error {
 		if p, ok := first(target); ok {
 			return s.misplaced(p, "in the URL")
 		}
-		decoded, err := url.PathUnescape(target)
-		if err != nil || decoded == target {
+		decoded := escape.ReplaceAllStringFunc(target, func(e string) string {
+			b, _ := strconv.ParseUint(e[1:], 16, 8) // the pattern has two digits
+			return string([]byte{byte(b)})
+		})
+		if decoded == target {
 			return nil
 		}
 		target = decoded
 	}
 	return nil
 }
+
+// escape is one octet, encoded; what isn't one stands for itself, as lenient servers
+// have it.
+var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
 // misplaced is the error of a placeholder at a wrong place.
 func (s Set) misplaced(placeholder, why string) error {

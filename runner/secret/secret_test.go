@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/secret"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/secret"
 )
 
 const value = "s3cr3t/+value="
@@ -79,7 +79,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.name, got, err)
 		}
 	}
-	for _, target := range []string{"/v1/" + p, "/v1?t=" + p, "/v1/" + strings.ReplaceAll(p, "_", "%5f"), "/?" + strings.ReplaceAll(p, "_", "%255F")} {
+	for _, target := range []string{"/v1/" + p, "/v1?t=" + p, "/v1/" + strings.ReplaceAll(p, "_", "%5f"), "/?" + strings.ReplaceAll(p, "_", "%255F"), "/%zz/" + strings.ReplaceAll(p, "_", "%5F") + "%"} {
 		if err := set.CheckTarget(target); !errors.Is(err, secret.ErrMisplaced) {
 			t.Errorf("%s: %v", target, err)
 		}
@@ -92,9 +92,18 @@ func TestResolve(t *testing.T) {
 func TestBind(t *testing.T) {
 	t.Parallel()
 	for _, bad := range [][2]string{
-		{"api.example", "A"}, {"ftp://api.example", "A"}, {"https://*.example.org", "A"}, {"https://10.0.0.1", "A"}, {"https://API.example", "A"},
-		{"https://api.example/a/../b", "A"}, {"https://api.example/a?b", "A"}, {"https://u@api.example", "A"}, {"https://api.example", "Host"},
-		{"https://api.example", "Content-Length"}, {"https://api.example:0", "A"}, {"GET=https://api.example", "A"},
+		{"api.example", "A"},
+		{"ftp://api.example", "A"},
+		{"https://*.example.org", "A"},
+		{"https://10.0.0.1", "A"},
+		{"https://API.example", "A"},
+		{"https://api.example/a/../b", "A"},
+		{"https://api.example/a?b", "A"},
+		{"https://u@api.example", "A"},
+		{"https://api.example", "Host"},
+		{"https://api.example", "Content-Length"},
+		{"https://api.example:0", "A"},
+		{"GET=https://api.example", "A"},
 	} {
 		if b, err := secret.Bind(job.Secret{URL: bad[0], Header: bad[1]}); err == nil {
 			t.Errorf("%v is %+v", bad, b)
