@@ -274,6 +274,7 @@ func TestSecretsFromInside(t *testing.T) {
 		}
 	}
 	seen := strings.Join(v.take(), "\n")
+	seen = strings.ReplaceAll(seen, "/ping?write=true ", "/ping ") // as npm 9 asks
 	for _, want := range []string{
 		"/v1/x Basic " + base64.StdEncoding.EncodeToString([]byte(realValue+":")), "/v1/x Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+realValue)),
 		"/v1/-/ping Bearer " + realValue, "/v1/go/example.org/x/@v/v1.0.0.info Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+realValue)), "/v1/python token " + realValue, "/v1/repo/info/refs?service=git-upload-pack Bearer " + realValue,
