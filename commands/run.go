@@ -31,6 +31,7 @@ type runOptions struct {
 	Env       []string
 	Net       []string
 	NetCIDR   []string
+	Secrets   []string
 	TTY       bool
 	JSON      string
 	Backend   string
@@ -108,6 +109,8 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Net, "net", nil,
 		"HOST[,HOST...] to let the job reach: by TLS, or as http://HOST[/PATH] or tcp://HOST:PORT; *.HOST for all below it")
 	f.StringSliceVar(&o.NetCIDR, "net-private", nil, "private network (CIDR) that names of --net may lead to")
+	f.StringArrayVar(&o.Secrets, "secret", nil,
+		"id=NAME,url=URL,header=HEADER,env=VARIABLE|src=FILE: credential that the job uses at that URL without seeing it (repeatable)")
 	o.limitFlags(f)
 	f.BoolVarP(&o.TTY, "tty", "t", false, "give the job a terminal")
 	f.StringVar(&o.JSON, "json", "", "write the result as JSON to stdout, and the job's output to stderr; or =FILE")
@@ -143,6 +146,8 @@ func (o *runOptions) check() error {
 		return fault.New("--workspace none leaves nothing to write, patch or collect", "leave one of the flags out")
 	case len(o.NetCIDR) > 0 && len(o.Net) == 0:
 		return fault.New("--net-private without --net", "name the hosts that may be there: --net HOST")
+	case len(o.Secrets) > 0 && len(o.Net) == 0:
+		return fault.New("--secret without --net", "name the host of its url: --net HOST")
 	case o.Patch == "-" && o.JSON == "-":
 		return fault.New("--patch - and --json both want stdout", "give one of them a file")
 	case o.CacheMode != "keep" && o.CacheMode != "ro":

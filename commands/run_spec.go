@@ -65,7 +65,8 @@ func (o *runOptions) spec(have sandbox.Policies) (job.Spec, error) {
 	if len(o.Net) > 0 {
 		s.Allow, s.Steps[0].Network = o.Net, job.NetworkRegistries
 	}
-	return s, nil
+	s.Secrets, err = o.secrets()
+	return s, err
 }
 
 // limits are those asked for, and those defaults that the backend enforces:
