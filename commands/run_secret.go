@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -64,7 +63,7 @@ func (o *runOptions) secretValue(variable, file string) (string, error) {
 	}
 	b, err := bounded.ReadFile(file, maxSecretFile)
 	if err != nil {
-		return "", fault.Wrap(errors.New("the file that src names can't be read, or is too long"), "src", "name a file that holds the value alone")
+		return "", fault.New("the file that src names can't be read, or is too long", "name a file that holds the value alone")
 	}
 	return trimNewline(string(b)), nil
 }
