@@ -2,6 +2,8 @@ package smoke
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +37,21 @@ func plantSecrets(_ context.Context, b *Bench) error {
 		return err
 	}
 	b.Cleanup(func() error { return os.Unsetenv(name) })
-	cmd := exec.Command("/bin/sh", "-c", "read x", Secret()) //nolint:noctx // ended by its stdin
+	if err := plantCommandLine(b); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.Dir, ".env"), []byte("KEY="+Secret()+"\n"), 0o600)
+}
+
+// plantCommandLine has a process wait with a canary among its arguments. Where there
+// is no shell, as in an image of the services alone, the environment and the file
+// have to do.
+func plantCommandLine(b *Bench) error {
+	const shell = "/bin/sh"
+	if _, err := os.Stat(shell); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	cmd := exec.Command(shell, "-c", "read x", Secret()) //nolint:noctx // ended by its stdin
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -48,7 +64,7 @@ func plantSecrets(_ context.Context, b *Bench) error {
 		_ = cmd.Wait() // read fails at the end of its input
 		return nil
 	})
-	return os.WriteFile(filepath.Join(b.Dir, ".env"), []byte("KEY="+Secret()+"\n"), 0o600)
+	return nil
 }
 
 func noSecrets(c *Case) Outcome {
