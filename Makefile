@@ -76,6 +76,10 @@ compat: all ## run six public projects' tests outside and inside a sandbox (ONLY
 images-test: all ## make real images, import them from every source, run in them (as root)
 	@GO=$(GO) CACHE=$(CACHE) test/images/run.sh
 
+.PHONY: install-test
+install-test: all ## bring up the installed stack on a real engine with real Valkey and gVisor (as root)
+	$(GO) test -tags install -count=1 -v -timeout 20m ./test/install
+
 .PHONY: rootfs-test
 rootfs-test: all ## compare big, odd and random file systems with the kernel's own (as root; 20 minutes, 20 GB)
 	QUAVON_HEAVY=1 QUAVON_DEBIAN_TAR="$(wildcard $(CACHE)/images/debian-base.tar)" $(GO) test -tags heavy -count=1 -p 1 -timeout 60m \
