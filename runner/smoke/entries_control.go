@@ -1,12 +1,16 @@
 package smoke
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/quavon/quavon/runner/guest/probe"
 )
 
 func controlEntries() []Entry {
@@ -43,15 +47,15 @@ func plantSecrets(_ context.Context, b *Bench) error {
 	return os.WriteFile(filepath.Join(b.Dir, ".env"), []byte("KEY="+Secret()+"\n"), 0o600)
 }
 
-// plantCommandLine has a process wait with a canary among its arguments. Where there
-// is no shell, as in an image of the services alone, the environment and the file
-// have to do.
+// plantCommandLine has a process wait with canaries among its arguments and in its
+// environment: a shell or, where there is none, as in an image of the services alone,
+// the agent's own program.
 func plantCommandLine(b *Bench) error {
-	const shell = "/bin/sh"
-	if _, err := os.Stat(shell); errors.Is(err, fs.ErrNotExist) {
-		return nil
+	argv := []string{"/bin/sh", "-c", "read x", Secret()}
+	if _, err := os.Stat(argv[0]); errors.Is(err, fs.ErrNotExist) {
+		argv = []string{b.Suite.Guest, probe.Command, Secret()}
 	}
-	cmd := exec.Command(shell, "-c", "read x", Secret()) //nolint:noctx // ended by its stdin
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by its stdin
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -61,9 +65,18 @@ func plantCommandLine(b *Bench) error {
 	}
 	b.Cleanup(func() error {
 		in.Close()
-		_ = cmd.Wait() // read fails at the end of its input
+		_ = cmd.Wait() // it fails at the end of its input
 		return nil
 	})
+	for _, file := range []string{"cmdline", "environ"} {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file))
+		if err == nil && !bytes.Contains(data, []byte(probe.CanaryPrefix())) {
+			err = errors.New("no canary is in the " + file + " of the process that was to have it")
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
