@@ -53,7 +53,7 @@ func plantSecrets(_ context.Context, b *Bench) error {
 func plantCommandLine(b *Bench) error {
 	argv := []string{"/bin/sh", "-c", "read x", Secret()}
 	if _, err := os.Stat(argv[0]); errors.Is(err, fs.ErrNotExist) {
-		argv = []string{b.Suite.Guest, probe.Command, Secret()}
+		argv = []string{b.Guest, probe.Command, Secret()}
 	}
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by its stdin
 	in, err := cmd.StdinPipe()
