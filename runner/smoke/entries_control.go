@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/quavon/quavon/runner/guest/probe"
 )
@@ -69,15 +70,27 @@ func plantCommandLine(b *Bench) error {
 		return nil
 	})
 	for _, file := range []string{"cmdline", "environ"} {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file))
-		if err == nil && !bytes.Contains(data, []byte(probe.CanaryPrefix())) {
-			err = errors.New("no canary is in the " + file + " of the process that was to have it")
-		}
-		if err != nil {
+		if err := awaitCanary(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// awaitCanary waits until a canary is in a process's file: a new program's arguments
+// show a moment after it was started.
+func awaitCanary(file string) error {
+	for range 200 {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(data, []byte(probe.CanaryPrefix())) {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return errors.New("no canary is in " + file)
 }
 
 func noSecrets(c *Case) Outcome {
