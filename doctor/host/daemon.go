@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
 const (
@@ -100,7 +101,11 @@ func (c Config) validate(ctx context.Context, d daemon, path string) doctor.Find
 func (f *daemonFile) refused(args []string) []string {
 	var wrong []string
 	for _, name := range sortedKeys(f.runtimes) {
-		if why := refusedRuntime(name, f.runtimes[name]); why != "" {
+		why, err := dockerd.RefusedRuntime(name, f.runtimes[name])
+		if err != nil {
+			why = err.Error()
+		}
+		if why != "" {
 			wrong = append(wrong, fmt.Sprintf("runtime %q: %s", name, why))
 		}
 	}
@@ -124,48 +129,12 @@ func (f *daemonFile) defines(name string, args []string) bool {
 	if _, ok := f.runtimes[name]; ok || name == "runc" || strings.HasPrefix(name, "io.containerd.") {
 		return true
 	}
-	for _, added := range flagsOf(args, "add-runtime") {
+	for _, added := range dockerd.Flags(args, "add-runtime") {
 		if strings.HasPrefix(added, name+"=") {
 			return true
 		}
 	}
 	return false
-}
-
-func refusedRuntime(name string, raw json.RawMessage) string {
-	var r struct {
-		Path        string          `json:"path"`
-		RuntimeType string          `json:"runtimeType"`
-		Args        json.RawMessage `json:"runtimeArgs"`
-		Options     json.RawMessage `json:"options"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return err.Error()
-	}
-	var list []string
-	switch {
-	case name == "runc":
-		return "the name is reserved"
-	case r.Path == "" && r.RuntimeType == "":
-		return "it has neither path nor runtimeType"
-	case r.Path != "" && r.RuntimeType != "":
-		return "it has both path and runtimeType"
-	case r.Args != nil && json.Unmarshal(r.Args, &list) != nil:
-		return "runtimeArgs is no list of strings"
-	case r.RuntimeType != "" && len(list) > 0:
-		return "runtimeType takes no runtimeArgs"
-	case r.Path != "" && r.Options != nil && string(r.Options) != "null":
-		return "path takes no options"
-	}
-	return ""
-}
-
-// flagNames are dockerd's flags for keys that are called otherwise in the file.
-var flagNames = map[string][]string{
-	"hosts": {"host", "H"}, "debug": {"debug", "D"}, "labels": {"label"}, "dns-opts": {"dns-opt"}, "log-opts": {"log-opt"},
-	"storage-opts": {"storage-opt"}, "exec-opts": {"exec-opt"}, "insecure-registries": {"insecure-registry"},
-	"registry-mirrors": {"registry-mirror"}, "authorization-plugins": {"authorization-plugin"}, "group": {"group", "G"},
-	"log-level": {"log-level", "l"}, "storage-driver": {"storage-driver", "s"}, "bridge": {"bridge", "b"}, "pidfile": {"pidfile", "p"},
 }
 
 func (c Config) daemonFlags(ctx context.Context) doctor.Finding {
@@ -185,15 +154,8 @@ func (c Config) daemonFlags(ctx context.Context) doctor.Finding {
 	}
 	var twice []string
 	for _, key := range sortedKeys(f.keys) {
-		names := flagNames[key]
-		if names == nil {
-			names = []string{key}
-		}
-		for _, name := range names {
-			// dockerd itself lets runtimes be given in both places.
-			if key != "runtimes" && hasFlag(d.args, name) {
-				twice = append(twice, fmt.Sprintf("%s is in %s, and a flag of %s", key, path, d.from))
-			}
+		if dockerd.Twice(d.args, key) {
+			twice = append(twice, fmt.Sprintf("%s is in %s, and a flag of %s", key, path, d.from))
 		}
 	}
 	if len(twice) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/quavon/quavon/doctor"
 )
 
-// dockerd stands for what dockerd 26.1.5 did at a real start with a file: up, or
+// starts is what dockerd 26.1.5 did at a real start with a file: up, or
 // what of it must be named.
-var dockerd = map[string]string{
+var starts = map[string]string{
 	"args": "up", "argsstr": "runtimeArgs", "arr": "no object", "badtype": "debug", "badutf8": "byte", "big": "up", "bom": "up",
 	"both": "both path and runtimeType", "comment": "comments", "defok": "up", "defundef": "nope", "empty": "up",
 	"emptyrt": "neither", "feat": "up", "hosts": "up", "nopath": "up", "null": "up", "nullrt": "neither",
@@ -27,8 +27,8 @@ var dockerd = map[string]string{
 func TestDaemonFiles(t *testing.T) {
 	t.Parallel()
 	files, _ := filepath.Glob("testdata/daemonjson/*.json")
-	if len(files) != len(dockerd) {
-		t.Errorf("%d files, %d expectations", len(files), len(dockerd))
+	if len(files) != len(starts) {
+		t.Errorf("%d files, %d expectations", len(files), len(starts))
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
@@ -40,7 +40,7 @@ func TestDaemonFiles(t *testing.T) {
 		h.files[daemonPath] = string(data)
 		got := h.config().daemonJSON(t.Context())
 		text := got.Message + strings.Join(got.Details, "\n")
-		switch want := dockerd[name]; {
+		switch want := starts[name]; {
 		case want == "":
 			t.Errorf("%s: no expectation", name)
 		case want == "up" && got.State != doctor.Pass:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
 // daemon is the dockerd that the checks of its configuration are about.
@@ -115,31 +116,9 @@ func (c Config) dockerUnit(ctx context.Context) (daemon, error) {
 	return d, nil
 }
 
-func hasFlag(args []string, name string) bool { return len(flagsOf(args, name)) > 0 }
-
 func flagOf(args []string, name string) string {
-	if all := flagsOf(args, name); len(all) > 0 {
+	if all := dockerd.Flags(args, name); len(all) > 0 {
 		return all[len(all)-1]
 	}
 	return ""
-}
-
-// flagsOf are the values of a flag as pflag reads them, "" for a bare one at the end.
-func flagsOf(args []string, name string) []string {
-	flag := "--" + name
-	if len(name) == 1 {
-		flag = "-" + name
-	}
-	var out []string
-	for i, a := range args {
-		value, ok := strings.CutPrefix(a, flag)
-		switch {
-		case !ok:
-		case value == "" && i+1 < len(args):
-			out = append(out, args[i+1])
-		case value == "" || value[0] == '=' || len(name) == 1:
-			out = append(out, strings.TrimPrefix(value, "="))
-		}
-	}
-	return out
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
 // Real is the machine this process is on.
@@ -219,31 +221,7 @@ func lastLines(s string, n int) string {
 }
 
 // Peer implements Host. The kernel keeps who called listen.
-func (Real) Peer(ctx context.Context, socket string) (int, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return 0, fmt.Errorf("%s is no Unix socket", socket)
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err != nil {
-		return 0, err
-	}
-	if credErr != nil {
-		return 0, credErr
-	}
-	return int(cred.Pid), nil
-}
+func (Real) Peer(ctx context.Context, socket string) (int, error) { return dockerd.Peer(ctx, socket) }
 
 // Get implements Host.
 func (Real) Get(ctx context.Context, socket, path string) (Answer, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quavon/quavon/doctor"
 	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
 // shellCharacters split or expand in the script that dockerd writes for a runtime
@@ -64,7 +65,7 @@ func (c Config) dockerRuntimes(ctx context.Context) doctor.Finding {
 			seen[name+" in daemon.json"] = r
 		}
 	}
-	for _, added := range flagsOf(d.args, "add-runtime") {
+	for _, added := range dockerd.Flags(d.args, "add-runtime") {
 		name, file, _ := strings.Cut(added, "=")
 		seen[name+" by a flag of "+d.from] = dockerRuntime{Path: file}
 	}

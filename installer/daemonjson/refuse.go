@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
 // Refusals are the reasons for which dockerd doesn't start with the file although its
@@ -20,12 +22,16 @@ func (f *File) Refusals(args []string) []string {
 		}
 		for _, e := range members(f.text, k.value) {
 			defined[e.name] = true
-			if why := refused(e.name, f.text[e.value:e.end]); why != "" {
+			why, err := dockerd.RefusedRuntime(e.name, f.text[e.value:e.end])
+			if err != nil {
+				why = "it is no object with path and runtimeArgs"
+			}
+			if why != "" {
 				wrong = append(wrong, fmt.Sprintf("runtime %q: %s", e.name, why))
 			}
 		}
 	}
-	for _, added := range Flags(args, "add-runtime") {
+	for _, added := range dockerd.Flags(args, "add-runtime") {
 		name, _, _ := strings.Cut(added, "=")
 		defined[name] = true
 	}
@@ -33,35 +39,6 @@ func (f *File) Refusals(args []string) []string {
 		wrong = append(wrong, fmt.Sprintf("default-runtime names %q, which is not defined", def))
 	}
 	return wrong
-}
-
-// refused says why dockerd would not start with a runtime, "" for none.
-func refused(name string, raw []byte) string {
-	var r struct {
-		Path        string          `json:"path"`
-		RuntimeType string          `json:"runtimeType"`
-		Args        json.RawMessage `json:"runtimeArgs"`
-		Options     json.RawMessage `json:"options"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return "it is no object with path and runtimeArgs"
-	}
-	var list []string
-	switch {
-	case name == "runc":
-		return "the name is reserved"
-	case r.Path == "" && r.RuntimeType == "":
-		return "it has neither path nor runtimeType"
-	case r.Path != "" && r.RuntimeType != "":
-		return "it has both path and runtimeType"
-	case r.Args != nil && json.Unmarshal(r.Args, &list) != nil:
-		return "runtimeArgs is no list of strings"
-	case r.RuntimeType != "" && len(list) > 0:
-		return "runtimeType takes no runtimeArgs"
-	case r.Path != "" && r.Options != nil && string(r.Options) != "null":
-		return "path takes no options"
-	}
-	return ""
 }
 
 func (f *File) defaultRuntime() (name string) {
@@ -73,49 +50,13 @@ func (f *File) defaultRuntime() (name string) {
 	return name
 }
 
-// flagNames are dockerd's flags for keys that are called otherwise in the file.
-var flagNames = map[string][]string{
-	"hosts": {"host", "H"}, "debug": {"debug", "D"}, "labels": {"label"}, "dns-opts": {"dns-opt"}, "log-opts": {"log-opt"},
-	"storage-opts": {"storage-opt"}, "exec-opts": {"exec-opt"}, "insecure-registries": {"insecure-registry"},
-	"registry-mirrors": {"registry-mirror"}, "authorization-plugins": {"authorization-plugin"}, "group": {"group", "G"},
-	"log-level": {"log-level", "l"}, "storage-driver": {"storage-driver", "s"}, "bridge": {"bridge", "b"}, "pidfile": {"pidfile", "p"},
-}
-
-// Twice are the keys that are also flags of dockerd, which then refuses to start and to
-// reload; it exempts runtimes.
+// Twice are the keys that are also flags of dockerd.
 func (f *File) Twice(args []string) []string {
 	var both []string
 	for _, k := range f.keys {
-		names := flagNames[k.name]
-		if names == nil {
-			names = []string{k.name}
-		}
-		for _, name := range names {
-			if k.name != "runtimes" && len(Flags(args, name)) > 0 {
-				both = append(both, k.name)
-				break
-			}
+		if dockerd.Twice(args, k.name) {
+			both = append(both, k.name)
 		}
 	}
 	return both
-}
-
-// Flags are the values of a flag as pflag reads them, "" for a bare one at the end.
-func Flags(args []string, name string) []string {
-	flag := "--" + name
-	if len(name) == 1 {
-		flag = "-" + name
-	}
-	var out []string
-	for i, a := range args {
-		value, ok := strings.CutPrefix(a, flag)
-		switch {
-		case !ok:
-		case value == "" && i+1 < len(args):
-			out = append(out, args[i+1])
-		case value == "" || value[0] == '=' || len(name) == 1:
-			out = append(out, strings.TrimPrefix(value, "="))
-		}
-	}
-	return out
 }

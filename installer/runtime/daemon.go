@@ -22,6 +22,7 @@ import (
 
 	"github.com/quavon/quavon/installer/daemonjson"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
 // daemon is the dockerd behind a socket.
@@ -48,7 +49,9 @@ func findDaemon(ctx context.Context, socket string) (*daemon, error) {
 		return nil, fault.New("there is no Docker engine", "install Docker Engine 24 or newer, or use --backend runsc")
 	}
 	d := &daemon{socket: socket}
-	pid, err := peer(socket)
+	asked, cancel := context.WithTimeoutCause(ctx, answerTime, errors.New("the engine did not answer in time"))
+	defer cancel()
+	pid, err := dockerd.Peer(asked, socket)
 	if err != nil {
 		return nil, fault.Wrap(err, "reach the Docker engine at "+socket, "start it: `systemctl start docker`")
 	}
@@ -71,30 +74,6 @@ func findDaemon(ctx context.Context, socket string) (*daemon, error) {
 		return nil, fault.Wrap(err, "look at dockerd", "install as root")
 	}
 	return d, nil
-}
-
-// peer is the process that listens on a socket.
-func peer(socket string) (int, error) {
-	c, err := net.DialTimeout("unix", socket, answerTime)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return 0, errors.New("no Unix socket")
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, failed); err != nil {
-		return 0, err
-	}
-	return int(cred.Pid), nil
 }
 
 func isDockerd(pid int) bool {
@@ -140,7 +119,7 @@ func (d *daemon) sameRoot() error {
 
 // configFile is the file that dockerd reads.
 func (d *daemon) configFile() string {
-	if named := daemonjson.Flags(d.args, "config-file"); len(named) > 0 {
+	if named := dockerd.Flags(d.args, "config-file"); len(named) > 0 {
 		path := named[len(named)-1]
 		if filepath.IsAbs(path) {
 			return path
