@@ -57,7 +57,7 @@ func (t *smokeTest) run(ctx context.Context, full bool) (*smoke.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return smoke.For(t.runner, image).Run(ctx, smoke.Options{Full: full, Root: os.Geteuid() == 0, Bound: smoke.Bound(id.Evidence)})
+	return smoke.For(t.runner, image).Run(ctx, smoke.Options{Full: full, Root: os.Geteuid() == 0, Bound: id.Evidence})
 }
 
 // probe is the service's test: the quick set.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/queue/envelope"
 )
 
@@ -65,24 +66,7 @@ type Smoke struct {
 	Failed []string  `json:"failed,omitempty"`
 	At     time.Time `json:"at"`
 	// Bound is what the probes ran on.
-	Bound Evidence `json:"bound"`
-}
-
-// Evidence is all that a smoke test's word depends on. When any of it differs from
-// what is there now, the runner's state is unknown.
-type Evidence struct {
-	BootID        string   `json:"boot_id"`
-	Kernel        string   `json:"kernel"`
-	RuntimeDigest string   `json:"runtime_digest"`
-	RuntimeArgs   []string `json:"runtime_args"`
-	LockDigest    string   `json:"lock_digest"`
-	PolicyDigest  string   `json:"policy_digest"`
-}
-
-// Equal says whether nothing has changed.
-func (e Evidence) Equal(o Evidence) bool {
-	return e.BootID == o.BootID && e.Kernel == o.Kernel && e.RuntimeDigest == o.RuntimeDigest &&
-		e.LockDigest == o.LockDigest && e.PolicyDigest == o.PolicyDigest && slices.Equal(e.RuntimeArgs, o.RuntimeArgs)
+	Bound evidence.Bound `json:"bound"`
 }
 
 // SmokeMaxAge is how old a smoke test may be. Runners repeat it every 6 hours.

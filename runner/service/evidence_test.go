@@ -12,6 +12,7 @@ import (
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/client"
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
@@ -59,7 +60,7 @@ func TestEvidence(t *testing.T) {
 	backend := runsc.New(binary, st)
 	r := &runner.Runner{Backend: backend, Guest: sandboxtest.Guest(t), Store: st.Path("toolchain"), Spool: st.Path(), Log: servicetest.Log(t)}
 	o.Backend, o.Runner = backend, r
-	var bound atomic.Pointer[func(*queue.Evidence)]
+	var bound atomic.Pointer[func(*evidence.Bound)]
 	subject := service.Subject{Backend: backend, Guest: r.Guest, Lock: lock}
 	o.Identify = func(ctx context.Context) (service.Identity, error) {
 		id, err := subject.Identify(ctx)
@@ -85,7 +86,7 @@ func TestEvidence(t *testing.T) {
 	}
 	let <- struct{}{}
 	s := servicetest.StartHealthy(t, o)
-	edit := func(f func(*queue.Evidence)) func() { return func() { bound.Store(&f) } }
+	edit := func(f func(*evidence.Bound)) func() { return func() { bound.Store(&f) } }
 	for _, change := range []struct {
 		name string
 		make func()
@@ -96,10 +97,10 @@ func TestEvidence(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"arguments", edit(func(e *queue.Evidence) { e.RuntimeArgs = append(slices.Clone(e.RuntimeArgs), "--debug") })},
-		{"kernel", edit(func(e *queue.Evidence) { e.Kernel += "-new" })},
-		{"boot", edit(func(e *queue.Evidence) { e.BootID = "another" })},
-		{"policy", edit(func(e *queue.Evidence) { e.PolicyDigest = "another" })},
+		{"arguments", edit(func(e *evidence.Bound) { e.RuntimeArgs = append(slices.Clone(e.RuntimeArgs), "--debug") })},
+		{"kernel", edit(func(e *evidence.Bound) { e.Kernel += "-new" })},
+		{"boot", edit(func(e *evidence.Bound) { e.BootID = "another" })},
+		{"policy", edit(func(e *evidence.Bound) { e.PolicyDigest = "another" })},
 	} {
 		before := servicetest.WaitState(t, q, o.ID, queue.StateHealthy)
 		change.make()

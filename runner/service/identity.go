@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/hostid"
-	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
 )
 
@@ -43,7 +43,7 @@ func (s Subject) Identify(ctx context.Context) (Identity, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return id, fault.Wrap(err, "look at this host", "make the file readable for the runner")
 	}
-	id.Evidence = queue.Evidence{
+	id.Evidence = evidence.Bound{
 		BootID: strings.TrimSpace(string(boot)), Kernel: kernel(),
 		RuntimeDigest: id.Runtime.Digest, RuntimeArgs: id.Runtime.Args, LockDigest: lock, PolicyDigest: policy,
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
@@ -65,7 +66,7 @@ type Identity struct {
 	Host, Boot string
 
 	Runtime  sandbox.Runtime
-	Evidence queue.Evidence
+	Evidence evidence.Bound
 }
 
 // Service is a runner of the queue.

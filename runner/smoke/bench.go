@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/job"
 )
 
@@ -23,7 +24,7 @@ type Bench struct {
 
 	root    job.Root
 	limits  job.Limits
-	bound   Bound
+	bound   evidence.Bound
 	planted planted
 	done    map[string]error
 	world   *World

@@ -1,17 +1,14 @@
 package smoke
 
 import (
-	"slices"
 	"time"
 
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/guest/probe"
 )
 
 // Version of the JSON forms of Report and Evidence.
 const Version = 1
-
-// MaxAge is how old evidence may be: tests are repeated every 6 hours.
-const MaxAge = 7 * time.Hour
 
 // Report is a whole smoke test.
 type Report struct {
@@ -25,8 +22,8 @@ type Report struct {
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took_ns"`
 	// Bound is what was tested.
-	Bound   Bound    `json:"bound"`
-	Results []Result `json:"results"`
+	Bound   evidence.Bound `json:"bound"`
+	Results []Result       `json:"results"`
 	// NotRun are the entries that were not asked for, or that need root.
 	NotRun []NotRun `json:"not_run,omitempty"`
 }
@@ -64,22 +61,6 @@ func (r *Report) Count(v Verdict) int {
 	return n
 }
 
-// Bound is all that a smoke test's word depends on. It converts to queue.Evidence.
-type Bound struct {
-	BootID        string   `json:"boot_id"`
-	Kernel        string   `json:"kernel"`
-	RuntimeDigest string   `json:"runtime_digest"`
-	RuntimeArgs   []string `json:"runtime_args"`
-	LockDigest    string   `json:"lock_digest"`
-	PolicyDigest  string   `json:"policy_digest"`
-}
-
-// Equal says whether nothing has changed.
-func (b Bound) Equal(o Bound) bool {
-	return b.BootID == o.BootID && b.Kernel == o.Kernel && b.RuntimeDigest == o.RuntimeDigest &&
-		b.LockDigest == o.LockDigest && b.PolicyDigest == o.PolicyDigest && slices.Equal(b.RuntimeArgs, o.RuntimeArgs)
-}
-
 // Evidence is what is kept of a report: which probes held, of what, and when.
 type Evidence struct {
 	Version int       `json:"version"`
@@ -89,10 +70,10 @@ type Evidence struct {
 	Passed  bool      `json:"passed"`
 	Held    []string  `json:"held"`
 	// NotHeld are those that were broken or could not be run.
-	NotHeld       []string `json:"not_held,omitempty"`
-	NotApplicable []string `json:"not_applicable,omitempty"`
-	NotRun        []string `json:"not_run,omitempty"`
-	Bound         Bound    `json:"bound"`
+	NotHeld       []string       `json:"not_held,omitempty"`
+	NotApplicable []string       `json:"not_applicable,omitempty"`
+	NotRun        []string       `json:"not_run,omitempty"`
+	Bound         evidence.Bound `json:"bound"`
 }
 
 // Evidence is the report's short form.
@@ -114,10 +95,4 @@ func (r *Report) Evidence() Evidence {
 		e.NotRun = append(e.NotRun, x.ID)
 	}
 	return e
-}
-
-// Fresh says whether the evidence still speaks for what is there now.
-func (e Evidence) Fresh(now time.Time, current Bound) bool {
-	age := now.Sub(e.At)
-	return e.Version == Version && e.Passed && age < MaxAge && age > -time.Minute && e.Bound.Equal(current)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
@@ -22,13 +23,13 @@ func productionRunner(t testing.TB) *runner.Runner {
 }
 
 // bound is what the backend's runtime is.
-func bound(t testing.TB, b sandbox.Backend) smoke.Bound {
+func bound(t testing.TB, b sandbox.Backend) evidence.Bound {
 	t.Helper()
 	r, err := sandbox.AsIdentified(b).Runtime(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return smoke.Bound{RuntimeDigest: r.Digest, RuntimeArgs: r.Args}
+	return evidence.Bound{RuntimeDigest: r.Digest, RuntimeArgs: r.Args}
 }
 
 // TestProductionRunsc shows that every probe holds where nothing is weakened.
@@ -38,7 +39,7 @@ func TestProductionRunsc(t *testing.T) {
 	allHold(t, smoke.For(r, ""), bound(t, r.Backend))
 }
 
-func allHold(t *testing.T, s *smoke.Suite, b smoke.Bound) {
+func allHold(t *testing.T, s *smoke.Suite, b evidence.Bound) {
 	t.Helper()
 	r, err := s.Run(t.Context(), smoke.Options{Full: true, Root: os.Geteuid() == 0, Bound: b})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -53,7 +54,7 @@ type Options struct {
 	// Only names entries; nil is all of the set.
 	Only []string
 	// Bound is what is tested, as of before.
-	Bound Bound
+	Bound evidence.Bound
 }
 
 // Run makes the probes. The error says that none could be made.
