@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 )
 
@@ -65,10 +64,20 @@ const (
 	maxSecretField = 128
 )
 
-var (
-	validVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	validField    = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+// Characters of names. They are looked for without patterns, which each sandbox's
+// agent would compile at its start.
+const (
+	digits  = "0123456789"
+	letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
+
+func isVariable(name string) bool {
+	return name != "" && len(name) <= maxSecretField && strings.Trim(name, letters+digits+"_") == "" && !strings.Contains(digits, name[:1])
+}
+
+func isField(name string) bool {
+	return name != "" && strings.Trim(name, letters+digits+"!#$%&'*+.^_`|~-") == ""
+}
 
 // validateSecrets checks their form; what a URL means is the door's business. No
 // error shows a value.
@@ -114,11 +123,11 @@ func (s Spec) validateNoPlainSecret(names map[string]bool) error {
 func (x Secret) check() (why, hint string) {
 	value := x.Value.Reveal()
 	switch {
-	case !validVariable.MatchString(x.Name):
+	case !isVariable(x.Name):
 		return fmt.Sprintf("has the name %.40q, which no environment variable can have", x.Name), "use letters, digits and _"
 	case x.URL == "" || len(x.URL) > maxSecretURL:
 		return "has no URL, or one that is too long", "write https://HOST[:PORT][/PATH]"
-	case len(x.Header) > maxSecretField || !validField.MatchString(x.Header):
+	case len(x.Header) > maxSecretField || !isField(x.Header):
 		return "has no header's name", "write one such as Authorization"
 	case len(value) < minSecretValue || len(value) > maxSecretValue:
 		return fmt.Sprintf("has a value of %d bytes", len(value)), fmt.Sprintf("a value has %d to %d", minSecretValue, maxSecretValue)
