@@ -37,17 +37,26 @@ var together = []string{phase.Images, phase.Compose, phase.Wait, phase.Smoke}
 // undoTime bounds the taking back of a phase after an interruption.
 const undoTime = 5 * time.Minute
 
-// Install does what Plan says.
-func (in *Installer) Install(ctx context.Context) (r *Report, err error) {
+// begin opens the journal, and takes back what an interrupted command left half done.
+func (in *Installer) begin(ctx context.Context) (*journal.Journal, *Report, error) {
 	j, err := in.open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	r = &Report{}
+	r := &Report{}
 	if err := in.recover(ctx, j, r); err != nil {
+		return nil, r, errors.Join(err, j.Close())
+	}
+	return j, r, nil
+}
+
+// Install does what Plan says.
+func (in *Installer) Install(ctx context.Context) (r *Report, err error) {
+	j, r, err := in.begin(ctx)
+	if err != nil {
 		return r, err
 	}
+	defer func() { err = errors.Join(err, j.Close()) }()
 	plan, err := in.plan(ctx, j)
 	if err == nil {
 		err = in.consent(plan)

@@ -20,15 +20,11 @@ func (in *Installer) PlanUninstall(purge bool) ([]phase.Change, error) {
 
 // Uninstall takes back what was installed and nothing else. Data stays, but with purge.
 func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err error) {
-	j, err := in.open()
+	j, r, err := in.begin(ctx)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	r = &Report{}
-	if err := in.recover(ctx, j, r); err != nil {
 		return r, err
 	}
+	defer func() { err = errors.Join(err, j.Close()) }()
 	plan := j.Plan(purge)
 	if err := in.consent([]Planned{{"uninstall", plan}}); err != nil {
 		return r, errors.Join(err, j.Leave())
@@ -47,15 +43,11 @@ func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err 
 
 // Rollback goes back to the installation before the one that stands.
 func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
-	j, err := in.open()
+	j, r, err := in.begin(ctx)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	r = &Report{}
-	if err := in.recover(ctx, j, r); err != nil {
 		return r, err
 	}
+	defer func() { err = errors.Join(err, j.Close()) }()
 	g, ok, err := j.Previous()
 	if err != nil || !ok {
 		return r, errors.Join(err, j.Leave(), noGeneration(ok))
