@@ -1,13 +1,6 @@
 package valkey_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -104,7 +97,7 @@ func TestConfigurationForbidden(t *testing.T) {
 
 func TestEncryption(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t, "valkey.example")
+	cert, key := queuetest.Certificate(t, t.TempDir(), "valkey.example")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -141,31 +134,4 @@ func TestEncryption(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s %q", name, f.State, f.Message, c.want, c.says)
 		}
 	}
-}
-
-func certificate(t *testing.T, name string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err1 := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	secret, err2 := x509.MarshalECPrivateKey(private)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
-	dir := t.TempDir()
-	write := func(file, kind string, b []byte) string {
-		path := filepath.Join(dir, file)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("cert", "CERTIFICATE", der), write("key", "EC PRIVATE KEY", secret)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state/statetest"
@@ -304,7 +305,7 @@ func onRunsc(t *testing.T) (*runner.Runner, job.Root, []job.Mount) {
 // TestAttacks: the same table, whatever isolates.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	engine := newEngine(t)
+	engine := dockertest.Later(t)
 	for name, p := range map[string]place{
 		runsc.Name: onRunsc, docker.Runsc: onDocker(docker.Runsc, engine), docker.Runc: onDocker(docker.Runc, engine),
 	} {

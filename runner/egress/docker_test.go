@@ -3,7 +3,6 @@ package egress_test
 import (
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,30 +17,8 @@ import (
 	"github.com/quavon/quavon/runner/state/statetest"
 )
 
-// newEngine starts a Docker engine when it is first asked for, and stops it when t and its
-// subtests have ended.
-func newEngine(t *testing.T) func(*testing.T) *dockertest.Engine {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "engine")
-	var started *dockertest.Engine
-	start := sync.OnceValues(func() (_ *dockertest.Engine, err error) {
-		started, err = dockertest.Start(dir)
-		return started, err
-	})
-	t.Cleanup(func() {
-		if started != nil {
-			started.Stop()
-		}
-	})
-	return func(sub *testing.T) *dockertest.Engine {
-		sub.Helper()
-		e, err := start()
-		return dockertest.Require(sub, e, err)
-	}
-}
-
 // onDocker has the attacker in an image: a daemon sees no directories of ours.
-func onDocker(name string, engine func(*testing.T) *dockertest.Engine) place {
+func onDocker(name string, engine func(testing.TB) *dockertest.Engine) place {
 	return func(t *testing.T) (*runner.Runner, job.Root, []job.Mount) {
 		t.Helper()
 		e := engine(t)

@@ -2,8 +2,6 @@ package service_test
 
 import (
 	"context"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -17,28 +15,6 @@ import (
 	"github.com/quavon/quavon/runner/service/servicetest"
 	"github.com/quavon/quavon/runner/state/statetest"
 )
-
-// newEngine starts a Docker engine when it is first asked for, and stops it when t and its
-// subtests have ended.
-func newEngine(t *testing.T) func(testing.TB) *dockertest.Engine {
-	dir := filepath.Join(t.TempDir(), "engine")
-	var started *dockertest.Engine
-	start := sync.OnceValues(func() (_ *dockertest.Engine, err error) {
-		started, err = dockertest.Start(dir)
-		return started, err
-	})
-	t.Cleanup(func() {
-		if started != nil {
-			started.Stop()
-		}
-	})
-	return func(sub testing.TB) *dockertest.Engine {
-		sub.Helper()
-		e, err := start()
-		dockertest.Require(sub, e, err)
-		return e
-	}
-}
 
 // onDocker makes the options of a runner on a Docker backend, and the image of its
 // jobs.

@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/service"
 	"github.com/quavon/quavon/runner/service/servicetest"
@@ -28,7 +29,7 @@ type options func(testing.TB, *queue.Queue) (service.Options, string)
 func TestSameResult(t *testing.T) {
 	t.Parallel()
 	golden := filepath.Join("testdata", "same.golden.json")
-	engine := newEngine(t)
+	engine := dockertest.Later(t)
 	for name, options := range map[string]options{
 		runsc.Name:   func(t testing.TB, q *queue.Queue) (service.Options, string) { return servicetest.Options(t, q), "" },
 		docker.Runsc: onDocker(docker.Runsc, engine),

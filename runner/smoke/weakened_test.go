@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +19,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/smoke"
 	"github.com/quavon/quavon/runner/smoke/weak"
+	"github.com/quavon/quavon/runner/smoke/weak/weaktest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
 )
@@ -68,10 +68,10 @@ func newLab(t *testing.T, a weak.Arm, w *smoke.World) weak.Lab {
 		return c, err
 	}}
 	make := map[weak.Need]func(){
-		weak.NeedRunc:   func() { l.Runc = runcBinary(t) },
-		weak.NeedShim:   func() { l.Shim = shim(t) },
-		weak.NeedSetuid: func() { l.Setuid = setuidCopy(t, sandboxtest.Guest(t)) },
-		weak.NeedDevice: func() { l.Device = device(t) },
+		weak.NeedRunc:   func() { l.Runc = weaktest.Runc(t) },
+		weak.NeedShim:   func() { l.Shim = weaktest.Shim(t) },
+		weak.NeedSetuid: func() { l.Setuid = weaktest.Setuid(t, sandboxtest.Guest(t)) },
+		weak.NeedDevice: func() { l.Device = weaktest.Device(t) },
 		weak.NeedDir:    func() { l.Dir = openDir(t) },
 		weak.NeedSocket: func() { l.Socket = socket(t) },
 		weak.NeedNetns:  func() { l.Netns = netns(t, w) },
@@ -83,67 +83,6 @@ func newLab(t *testing.T, a weak.Arm, w *smoke.World) weak.Lab {
 		}
 	}
 	return l
-}
-
-var runcPath = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", err
-	}
-	out, err = exec.Command(filepath.Join(string(out[:len(out)-1]), "test", "docker", "engine.sh"), "fetch").Output()
-	return filepath.Join(string(out[:max(1, len(out))-1]), "usr", "sbin", "runc"), err
-})
-
-// runcBinary is the runc of the engine that tests fetch.
-func runcBinary(t *testing.T) string {
-	t.Helper()
-	p, err := runcPath()
-	if err != nil {
-		sandboxtest.Skip(t, "no runc: %v", err)
-	}
-	return p
-}
-
-// shim builds the program that deceives the agent.
-func shim(t *testing.T) string {
-	t.Helper()
-	p := filepath.Join(t.TempDir(), "shim")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", p, "./weak/shim")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return p
-}
-
-// setuidCopy is a program of root's with the setuid bit, where nobody else comes.
-func setuidCopy(t *testing.T, program string) string {
-	t.Helper()
-	data, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := filepath.Join(t.TempDir(), filepath.Base(program))
-	if err := os.WriteFile(p, data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Chmod(p, 0o4755); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// device is a node of the loop devices' control that everyone may open.
-func device(t *testing.T) string {
-	t.Helper()
-	p := filepath.Join(t.TempDir(), "device")
-	if err := unix.Mknod(p, unix.S_IFCHR, int(unix.Mkdev(10, 237))); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Chmod(p, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func openDir(t *testing.T) string {

@@ -3,7 +3,6 @@ package weak_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
@@ -11,47 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/runner/smoke/weak/weaktest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// runcBinary is the runc of the engine that tests fetch.
-func runcBinary(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command(filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh"), "fetch").Output()
-	if err != nil {
-		sandboxtest.Skip(t, "no runc: %v", err)
-	}
-	return filepath.Join(string(out[:len(out)-1]), "usr", "sbin", "runc")
-}
-
-// shim builds the program that deceives the agent.
-func shim(t *testing.T) string {
-	t.Helper()
-	p := filepath.Join(t.TempDir(), "shim")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", p, "./shim")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return p
-}
-
-// setuidShell is a shell of root's with the setuid bit, where nobody else comes.
+// setuidShell is a shell of root's with the setuid bit.
 func setuidShell(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("/bin/dash")
-	if err != nil {
+	const shell = "/bin/dash"
+	if _, err := os.Stat(shell); err != nil {
 		sandboxtest.Skip(t, "%v", err)
 	}
-	p := filepath.Join(t.TempDir(), "dash")
-	if err := os.WriteFile(p, data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Chmod(p, 0o4755); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return weaktest.Setuid(t, shell)
 }
 
 // netns makes a network namespace with an interface, and one at the other end with a
@@ -119,17 +90,4 @@ func ip(t *testing.T, args ...string) {
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 		t.Errorf("ip %v: %v %s", args, err, out)
 	}
-}
-
-// device is a node of the loop devices' control that everyone may open.
-func device(t *testing.T) string {
-	t.Helper()
-	p := filepath.Join(t.TempDir(), "device")
-	if err := unix.Mknod(p, unix.S_IFCHR, int(unix.Mkdev(10, 237))); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Chmod(p, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/smoke/weak"
+	"github.com/quavon/quavon/runner/smoke/weak/weaktest"
 	"github.com/quavon/quavon/runner/state/statetest"
 )
 
@@ -173,8 +174,8 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	d := statetest.Dir(t)
 	l := &lab{guest: sandboxtest.Guest(t), Lab: weak.Lab{
-		Runsc: sandboxtest.Runsc(t), Runc: runcBinary(t), State: d, Dir: t.TempDir(), Secret: "hidden",
-		Shim: shim(t), Setuid: setuidShell(t), Device: device(t), Socket: filepath.Join(t.TempDir(), "s"),
+		Runsc: sandboxtest.Runsc(t), Runc: weaktest.Runc(t), State: d, Dir: t.TempDir(), Secret: "hidden",
+		Shim: weaktest.Shim(t), Setuid: setuidShell(t), Device: weaktest.Device(t), Socket: filepath.Join(t.TempDir(), "s"),
 	}}
 	l.Netns, l.HostNetns = netns(t)
 	if err := os.Chmod(l.Dir, 0o777); err != nil {

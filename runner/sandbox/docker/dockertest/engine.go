@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -127,4 +128,26 @@ func Require(t testing.TB, e *Engine, err error) *Engine {
 		sandboxtest.Skip(t, "no Docker engine: %v", err)
 	}
 	return e
+}
+
+// Later starts an engine when it is first asked for, and stops it when t and its
+// subtests have ended.
+func Later(t *testing.T) func(testing.TB) *Engine {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "engine")
+	var started *Engine
+	start := sync.OnceValues(func() (_ *Engine, err error) {
+		started, err = Start(dir)
+		return started, err
+	})
+	t.Cleanup(func() {
+		if started != nil {
+			started.Stop()
+		}
+	})
+	return func(sub testing.TB) *Engine {
+		sub.Helper()
+		e, err := start()
+		return Require(sub, e, err)
+	}
 }
