@@ -88,6 +88,7 @@ func RefusedRuntime(name string, raw []byte) (why string, err error) {
 		return "", err
 	}
 	var list []string
+	listed := r.Args == nil || json.Unmarshal(r.Args, &list) == nil
 	switch {
 	case name == "runc":
 		return "the name is reserved", nil
@@ -95,7 +96,7 @@ func RefusedRuntime(name string, raw []byte) (why string, err error) {
 		return "it has neither path nor runtimeType", nil
 	case r.Path != "" && r.RuntimeType != "":
 		return "it has both path and runtimeType", nil
-	case r.Args != nil && json.Unmarshal(r.Args, &list) != nil:
+	case !listed:
 		return "runtimeArgs is no list of strings", nil
 	case r.RuntimeType != "" && len(list) > 0:
 		return "runtimeType takes no runtimeArgs", nil
