@@ -22,7 +22,8 @@ func (s *localSandbox) leftovers(ctx context.Context, ids []string) ([]string, e
 	for {
 		found := traces(ids, s.runner.Spool)
 		if len(found) == 0 || time.Now().After(deadline) {
-			return found, s.reaped(ctx, ids, &found)
+			removed, err := s.reaped(ctx, ids)
+			return append(found, removed...), err
 		}
 		select {
 		case <-time.After(leftTime / 10):
@@ -34,14 +35,14 @@ func (s *localSandbox) leftovers(ctx context.Context, ids []string) ([]string, e
 
 // reaped asks the backend for what is left, as a runner does when it starts: only it
 // sees what an engine has.
-func (s *localSandbox) reaped(ctx context.Context, ids []string, found *[]string) error {
+func (s *localSandbox) reaped(ctx context.Context, ids []string) (found []string, err error) {
 	removed, err := s.runner.Backend.Reap(ctx)
 	for _, id := range removed {
 		if slices.Contains(ids, id) {
-			*found = append(*found, "sandbox "+id)
+			found = append(found, "sandbox "+id)
 		}
 	}
-	return err
+	return found, err
 }
 
 func traces(ids []string, spool string) []string {
