@@ -34,7 +34,7 @@ func onDocker(name string, engine func(testing.TB) *dockertest.Engine) options {
 		r := &runner.Runner{Backend: backend, Guest: sandboxtest.Guest(t), Spool: st.Path(), Log: servicetest.Log(t)}
 		o.Runner, o.Backend, o.Images, o.Dir = r, backend, images, st.Path("runner", o.ID)
 		o.Identify = service.Subject{Backend: backend, Guest: r.Guest}.Identify
-		o.Probe = service.Starts{Runner: r, Backend: backend, Images: images, OwnKernel: name == docker.Runsc}.Probe
+		o.Probe = servicetest.Starts{Runner: r, Backend: backend, Images: images, OwnKernel: name == docker.Runsc}.Probe
 		return o, image
 	}
 }

@@ -39,7 +39,7 @@ type Options struct {
 	Images func(context.Context) ([]string, error)
 	// Identify says what of this host tests of its sandboxes depend on.
 	Identify func(context.Context) (Identity, error)
-	// Probe tests the sandboxes; see Starts for one.
+	// Probe tests the sandboxes.
 	Probe func(context.Context) (queue.Smoke, error)
 	// Inspect answers challenges, with at most queue.MaxAnswer bytes; nil answers none.
 	Inspect func(context.Context, queue.Challenge) []byte

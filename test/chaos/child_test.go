@@ -21,6 +21,7 @@ import (
 	"github.com/quavon/quavon/runner/queue/envelope"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/service"
+	"github.com/quavon/quavon/runner/service/servicetest"
 	"github.com/quavon/quavon/runner/state"
 )
 
@@ -86,7 +87,7 @@ func runChild(text string) error {
 	subject := service.Subject{Backend: backend, Guest: c.Guest}
 	return service.New(service.Options{
 		Queue: q, Runner: w, Backend: backend, ID: c.ID, Dir: st.Path("runner", c.ID), Slots: c.Slots, Log: log,
-		Identify: subject.Identify, Probe: service.Starts{Runner: r, Backend: backend, OwnKernel: true}.Probe,
+		Identify: subject.Identify, Probe: servicetest.Starts{Runner: r, Backend: backend, OwnKernel: true}.Probe,
 		Observe: w.observe, Drain: 5 * time.Second, Bounds: service.Bounds{Default: service.DefaultLimits},
 	}).Run(ctx, func() { w.say("ready - 0") })
 }

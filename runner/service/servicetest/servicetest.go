@@ -82,7 +82,7 @@ func Options(t testing.TB, q *queue.Queue) service.Options {
 	return service.Options{
 		Queue: q, Runner: r, Backend: backend, ID: id, Dir: st.Path("runner", id), Slots: 2, Drain: 5 * time.Second, Log: Log(t),
 		Identify: service.Subject{Backend: backend, Guest: guest}.Identify,
-		Probe:    service.Starts{Runner: r, Backend: backend, OwnKernel: true}.Probe,
+		Probe:    Starts{Runner: r, Backend: backend, OwnKernel: true}.Probe,
 	}
 }
 

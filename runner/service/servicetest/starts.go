@@ -1,4 +1,4 @@
-package service
+package servicetest
 
 import (
 	"bytes"
@@ -14,12 +14,13 @@ import (
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/service"
 )
 
 // Starts is a test of whether a sandbox comes up and looks like one from within: it
 // runs a job the way all jobs run. It is no test of escapes.
 type Starts struct {
-	Runner  Runner
+	Runner  service.Runner
 	Backend sandbox.Backend
 	// Images lists digests to run in where the host's toolchain can't be shown. The
 	// first needs a /bin/sh.
