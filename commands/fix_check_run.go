@@ -7,12 +7,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/fix"
 	"github.com/quavon/quavon/runner/job"
@@ -47,7 +46,7 @@ func (o *fixOptions) compare(ctx context.Context) (fix.Comparison, error) {
 	if err != nil {
 		return none, err
 	}
-	text, err := readFile(o.Policy, fix.MaxPolicy)
+	text, err := bounded.ReadFile(o.Policy, fix.MaxPolicy)
 	if err != nil {
 		return none, fault.Wrap(err, "read the policy", "correct --policy")
 	}
@@ -78,9 +77,9 @@ const maxPatch = 64 << 20
 
 func (o *fixOptions) readPatch() (patch []byte, err error) {
 	if o.Patch == "-" {
-		patch, err = readAtMost(o.IO.In, maxPatch)
+		patch, err = bounded.ReadAll(o.IO.In, maxPatch)
 	} else {
-		patch, err = readFile(o.Patch, maxPatch)
+		patch, err = bounded.ReadFile(o.Patch, maxPatch)
 	}
 	if err == nil && len(bytes.TrimSpace(patch)) == 0 {
 		err = errors.New("it is empty")
@@ -89,23 +88,6 @@ func (o *fixOptions) readPatch() (patch []byte, err error) {
 		return nil, fault.Wrap(err, "read the patch", "name a file as git diff writes it")
 	}
 	return patch, nil
-}
-
-func readFile(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAtMost(f, most)
-}
-
-func readAtMost(r io.Reader, most int64) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("it has more than %d bytes", most)
-	}
-	return text, err
 }
 
 // try runs the policy's commands in one job, with the patch unless it is nil.

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockerd"
 )
 
@@ -45,11 +46,11 @@ func (Real) ReadFile(path string) ([]byte, error) {
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", path))
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	data, err := bounded.ReadAll(f, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return data, err
+	return data, nil
 }
 
 // Stat implements Host.

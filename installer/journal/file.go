@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quavon/quavon/runner/bounded"
 )
 
 // MaxFile bounds what is written or kept of one file, in bytes.
@@ -48,12 +50,11 @@ func read(path string) (l look, err error) {
 		return l, fmt.Errorf("%s is no regular file", path)
 	}
 	l = look{Existed: true, Mode: info.Mode().Perm(), UID: st.Uid, GID: st.Gid}
-	l.data, err = io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(l.data) > MaxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, MaxFile)
+	if l.data, err = bounded.ReadAll(f, MaxFile); err != nil {
+		return l, fmt.Errorf("%s: %w", path, err)
 	}
 	l.Contents = digest(l.data)
-	return l, err
+	return l, nil
 }
 
 func digest(data []byte) string {
