@@ -84,6 +84,12 @@ func newVault(t *testing.T, w *world) *vault {
 }
 
 func (v *vault) serve(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/early" { // answers before it has seen the body
+		c := http.NewResponseController(rw)
+		_ = c.EnableFullDuplex()
+		_, _ = io.WriteString(rw, "you reached it\n")
+		_ = c.Flush()
+	}
 	body, _ := io.ReadAll(r.Body)
 	sent := r.Header.Get("Authorization")
 	v.mu.Lock()
@@ -149,6 +155,7 @@ bad query "https://ok.example/v1/x?t=$TOKEN"
 bad encoded-query "https://ok.example/v1/x?t=$(echo $TOKEN | sed s/_/%5f/g)"
 bad body -H "$A" -d "a=$TOKEN" https://ok.example/v1/x
 bad chunked-body -H "$A" -H 'Transfer-Encoding: chunked' --data-binary "$(head -c 70000 /dev/zero | tr '\0' x)$TOKEN" https://ok.example/v1/x
+bad early -H "$A" -H 'Transfer-Encoding: chunked' --data-binary "$(head -c 70000 /dev/zero | tr '\0' x)$TOKEN" https://ok.example/v1/early
 bad plain -H "$A" http://ok.example/v1/x
 bad plain-basic -u "me:$TOKEN" http://ok.example/v1/x
 bad plain-body -d "$TOKEN" http://ok.example/v1/x
@@ -204,7 +211,7 @@ func TestPlaceholderAttacks(t *testing.T) {
 	if _, plain, hit := w.take(); len(plain) > 0 || len(hit) > 0 {
 		t.Errorf("the plain server saw %v, the victim %v", plain, hit)
 	}
-	want := map[string]int64{"secret_misplaced": 16, "secret_unknown": 1, "secret_upgrade": 1, "host_mismatch": 1, "bad_request": 1, "secret_encoded_response": 1}
+	want := map[string]int64{"secret_misplaced": 17, "secret_unknown": 1, "secret_upgrade": 1, "host_mismatch": 1, "bad_request": 1, "secret_encoded_response": 1}
 	checkCounts(t, res, want)
 	doc, err := json.Marshal(res)
 	if err != nil {

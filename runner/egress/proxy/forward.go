@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/secret"
@@ -44,7 +45,7 @@ func (c *client) exchange(up Conn, r *request) {
 		}
 	}()
 	defer func() { <-sent }()
-	if err := c.respond(up, r); err != nil {
+	if err := c.respond(up, r, sent); err != nil {
 		c.raw.Close()
 	}
 	up.Close()
@@ -112,8 +113,8 @@ func writeConnection(b *bytes.Buffer, upgrade string) {
 }
 
 // respond brings the response back: interim ones, then the final one with its body,
-// or what follows a change of protocol.
-func (c *client) respond(up Conn, r *request) error {
+// or what follows a change of protocol. sent is closed once the request has gone.
+func (c *client) respond(up Conn, r *request, sent <-chan struct{}) error {
 	in := &input{r: up}
 	down := c.meter(c.conn, &c.received)
 	for {
@@ -137,6 +138,9 @@ func (c *client) respond(up Conn, r *request) error {
 				return c.badResponse(bad("a change of protocol that nobody asked for"))
 			}
 		}
+		if r.scan && status >= 200 && !c.settled(sent) {
+			return c.badResponse(errInBody)
+		}
 		if _, err := down.Write(responseHead(h, status, upgrade)); err != nil {
 			return err
 		}
@@ -147,6 +151,20 @@ func (c *client) respond(up Conn, r *request) error {
 			return c.responseBody(up, in, h, status, r)
 		}
 	}
+}
+
+// bodyTime is how long a response waits for the body of a request that may have a
+// placeholder: a server may answer before it has seen the end, and some never read it.
+const bodyTime = 10 * time.Second
+
+// settled waits for a request's body, and says whether it has no placeholder.
+func (c *client) settled(sent <-chan struct{}) bool {
+	select {
+	case <-sent:
+	case <-time.After(bodyTime):
+	case <-c.s.ctx.Done():
+	}
+	return c.refused.Load() != ReasonPlaceholder
 }
 
 // responseBody moves the body, at most what its length says.
