@@ -16,6 +16,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // TestBuildScripts runs testdata/build with a real Docker Engine, a registry in
@@ -58,7 +59,7 @@ func shellImage(t *testing.T, version string) v1.Image {
 	t.Helper()
 	busybox, err := os.ReadFile("/bin/busybox")
 	if err != nil {
-		sandboxtest.Skip(t, "busybox-static is missing: %v", err)
+		need.Skip(t, "busybox-static is missing: %v", err)
 	}
 	entries := []it.Entry{it.Dir("bin"), {Name: "bin/busybox", Body: string(busybox), Mode: 0o755}}
 	for _, applet := range []string{"sh", "cat", "sleep", "ls", "test"} {

@@ -39,6 +39,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // TestEgressScripts runs testdata/egress: the real egress service and a real runner, each as its
@@ -46,7 +47,7 @@ import (
 func TestEgressScripts(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "the service's /etc/hosts is mounted, which takes root")
+		need.Skip(t, "the service's /etc/hosts is mounted, which takes root")
 	}
 	server := queuetest.Start(t, "--aclfile", shippedUsers(t))
 	where := server.Settings()

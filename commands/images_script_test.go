@@ -14,7 +14,7 @@ import (
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // testImages makes one image available in every place images come from; scripts
@@ -23,7 +23,7 @@ func testImages(t *testing.T) map[string]string {
 	t.Helper()
 	busybox, err := os.ReadFile("/bin/busybox")
 	if err != nil {
-		sandboxtest.Skip(t, "busybox-static is missing: %v", err)
+		need.Skip(t, "busybox-static is missing: %v", err)
 	}
 	entries := []it.Entry{it.Dir("bin"), {Name: "bin/busybox", Body: string(busybox), Mode: 0o755}}
 	for _, applet := range []string{"sh", "cat", "id", "test", "true"} {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/scan"
+	"github.com/quavon/quavon/test/need"
 )
 
 // testRepo is a repository whose branch work has left main: it adds lines, moves a
@@ -18,7 +18,7 @@ import (
 func testRepo(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		sandboxtest.Skip(t, "git is missing: %v", err)
+		need.Skip(t, "git is missing: %v", err)
 	}
 	dir := t.TempDir()
 	write := func(path, text string) {

@@ -22,6 +22,7 @@ import (
 	it "github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/test/need"
 )
 
 // project is a directory with a declaration, built by one engine.
@@ -41,7 +42,7 @@ const dpkgStatus = "Package: busybox\nStatus: install ok installed\nArchitecture
 func pushBase(t *testing.T, repo name.Repository, version string) string {
 	t.Helper()
 	busybox, err := os.ReadFile("/bin/busybox")
-	it.Need(t, err == nil, "busybox-static")
+	need.That(t, err == nil, "busybox-static")
 	entries := []it.Entry{it.Dir("bin"), {Name: "bin/busybox", Body: string(busybox), Mode: 0o755}}
 	for _, applet := range []string{"sh", "cat", "date", "sleep", "mkdir"} {
 		entries = append(entries, it.Entry{Type: '1', Name: "bin/" + applet, Link: "bin/busybox", Mode: 0o755})

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quavon/quavon/installer/phase"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // kill runs a verb in another process, which is killed at a point; ended says that it
@@ -345,7 +345,7 @@ func TestForeignState(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "a small file system can only be mounted by root")
+		need.Skip(t, "a small file system can only be mounted by root")
 	}
 	failed := 0
 	for free := range 24 {

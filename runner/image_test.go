@@ -13,8 +13,8 @@ import (
 	it "github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/workspace"
+	"github.com/quavon/quavon/test/need"
 )
 
 // addImage puts an image of busybox into the bench's store.
@@ -22,7 +22,7 @@ func (b *bench) addImage(t *testing.T, c v1.Config, more ...it.Entry) string {
 	t.Helper()
 	busybox, err := os.ReadFile("/bin/busybox")
 	if err != nil {
-		sandboxtest.Skip(t, "busybox-static is missing: %v", err)
+		need.Skip(t, "busybox-static is missing: %v", err)
 	}
 	entries := []it.Entry{it.Dir("bin"), {Name: "bin/busybox", Body: string(busybox), Mode: 0o755}}
 	for _, applet := range []string{"sh", "cat", "echo", "id", "env", "ls", "touch", "mkdir", "rm", "stat", "grep", "chown", "ps", "pwd", "ln", "chroot", "mount", "dd"} {

@@ -21,7 +21,7 @@ import (
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/queue/envelope"
 	"github.com/quavon/quavon/runner/queue/queuetest"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -285,7 +285,7 @@ func TestSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := errors.Join(os.Chmod(path, mode), os.Chown(path, uid, -1)); err != nil {
-			sandboxtest.Skip(t, "needs root: %v", err)
+			need.Skip(t, "needs root: %v", err)
 		}
 		return path
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/quavon/quavon/imagebuild/engine/enginetest"
 	it "github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/test/need"
 )
 
 func connect(t *testing.T, host string) *engine.Engine {
@@ -32,7 +33,7 @@ func connect(t *testing.T, host string) *engine.Engine {
 func loadBase(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	busybox, err := os.ReadFile("/bin/busybox")
-	it.Need(t, err == nil, "busybox-static")
+	need.That(t, err == nil, "busybox-static")
 	entries := []it.Entry{it.Dir("bin"), {Name: "bin/busybox", Body: string(busybox), Mode: 0o755}}
 	for _, applet := range []string{"sh", "cat", "sleep", "false"} {
 		entries = append(entries, it.Entry{Type: '1', Name: "bin/" + applet, Link: "bin/busybox", Mode: 0o755}) // the engine takes a link's mode

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quavon/quavon/imagebuild/service"
-	"github.com/quavon/quavon/runner/image/imagetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // program writes the head of a static program for a machine.
@@ -134,7 +134,7 @@ func TestRefused(t *testing.T) {
 		t.Error("a text is no executable")
 	}
 	_, err := os.Stat("/bin/bash")
-	imagetest.Need(t, err == nil, "/bin/bash")
+	need.That(t, err == nil, "/bin/bash")
 	if _, err := service.Open("/bin/bash", text); err == nil || !strings.Contains(err.Error(), "isn't a static executable") {
 		t.Errorf("a dynamic program: %v", err)
 	}

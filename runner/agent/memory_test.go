@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/test/need"
 )
 
 // memoryGroup makes a memory cgroup and returns its directory and the name of the
@@ -22,7 +23,7 @@ func memoryGroup(b *testing.B, name string) (dir, usage string) {
 	}
 	dir = filepath.Join(parent, "agent-test-"+name+"-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		missing(b, "memory cgroups: "+err.Error())
+		need.Skip(b, "no memory cgroups: %v", err)
 	}
 	b.Cleanup(func() {
 		for range 100 { // until the kernel has noticed that it is empty

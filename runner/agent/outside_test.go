@@ -13,15 +13,14 @@ import (
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/agent/wire"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/test/need"
 )
 
 // startOutside runs the guest on the host's own kernel, where it isn't the first
 // process and so finds the job's processes by their ancestry.
 func startOutside(t *testing.T) (*agent.Client, *exec.Cmd) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		missing(t, "root")
-	}
+	need.That(t, os.Getuid() == 0, "root")
 	inR, inW, err1 := os.Pipe()
 	outR, outW, err2 := os.Pipe()
 	must(t, errors.Join(err1, err2))

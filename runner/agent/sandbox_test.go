@@ -19,16 +19,8 @@ import (
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/agent/wire"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/test/need"
 )
-
-// missing skips a test whose prerequisite isn't there; in CI all are.
-func missing(tb testing.TB, what string) {
-	tb.Helper()
-	if os.Getenv("CI") == "true" {
-		tb.Fatal("missing: " + what)
-	}
-	tb.Skip("missing: " + what)
-}
 
 // builtDir is where built has put them, "" before.
 var builtDir string
@@ -83,9 +75,7 @@ func testBinary(tb testing.TB, name string) string {
 
 func runsc(tb testing.TB) string {
 	tb.Helper()
-	if os.Getuid() != 0 {
-		missing(tb, "root")
-	}
+	need.That(tb, os.Getuid() == 0, "root")
 	if p := os.Getenv("QUAVON_RUNSC"); p != "" {
 		return p
 	}
@@ -93,9 +83,7 @@ func runsc(tb testing.TB) string {
 	if err == nil {
 		_, err = os.Stat(p)
 	}
-	if err != nil {
-		missing(tb, "bin/runsc (make) or $QUAVON_RUNSC")
-	}
+	need.That(tb, err == nil, "bin/runsc (make) or $QUAVON_RUNSC")
 	return p
 }
 

@@ -29,7 +29,7 @@ import (
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // forge is a real git server over HTTPS, git.example, whose authority is in PEM.
@@ -46,7 +46,7 @@ func newForge(t *testing.T, repositories string) *forge {
 		_, err = os.Stat(backend)
 	}
 	if err != nil {
-		sandboxtest.Skip(t, "no git server: %v", err)
+		need.Skip(t, "no git server: %v", err)
 	}
 	certificate, authority := vouched(t, "git.example")
 	f := &forge{authority: authority}

@@ -23,7 +23,7 @@ import (
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // outside resolves as this host does, but shows the proxy a public address for each
@@ -80,7 +80,7 @@ func output(t *testing.T, dir string, argv ...string) string {
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
-		sandboxtest.Skip(t, "%v fails on this host: %v", argv, err)
+		need.Skip(t, "%v fails on this host: %v", argv, err)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -90,7 +90,7 @@ func hostOf(t *testing.T, text string) string {
 	t.Helper()
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" {
-		sandboxtest.Skip(t, "this host's registry isn't an https URL")
+		need.Skip(t, "this host's registry isn't an https URL")
 	}
 	if u.Port() != "" {
 		return u.Host
@@ -103,7 +103,7 @@ func linked(t *testing.T, page string) []string {
 	t.Helper()
 	resp, err := http.Get(page)
 	if err != nil {
-		sandboxtest.Skip(t, "this host doesn't reach its package index")
+		need.Skip(t, "this host doesn't reach its package index")
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
@@ -196,7 +196,7 @@ func TestPackageManagers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := exec.LookPath(tl.program); err != nil {
-				sandboxtest.Skip(t, "%v", err)
+				need.Skip(t, "%v", err)
 			}
 			dir := t.TempDir()
 			if tl.prepare != nil {

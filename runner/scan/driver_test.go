@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // drive runs the driver itself, with other tools than the real ones.
@@ -17,7 +17,7 @@ func drive(t *testing.T, root string, planned []plannedTool) runs {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		sandboxtest.Skip(t, "python3 is missing: %v", err)
+		need.Skip(t, "python3 is missing: %v", err)
 	}
 	tmp := t.TempDir()
 	text, err := json.Marshal(plan{Root: root, Tmp: tmp, To: "-", Most: 1000, Timeout: 1.5, Tools: planned, Files: map[string]string{tmp + "/f": "text"}})

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/quavon/quavon/runner/guest/probe"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // find returns an entry of the catalogue.
@@ -40,7 +40,7 @@ func prepared(t *testing.T, e Entry) *Case {
 // A listener's word is worth more than the sandbox's, and no listener is no word.
 func TestReachIsJudgedFromOutside(t *testing.T) {
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "the world is root's: without it there are fewer targets")
+		need.Skip(t, "the world is root's: without it there are fewer targets")
 	}
 	e := find(t, "E3-host")
 	for _, tt := range []struct {

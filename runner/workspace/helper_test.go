@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/guest/files"
+	"github.com/quavon/quavon/test/need"
 )
 
 var plenty = Limits{Bytes: 1 << 30, Entries: 1 << 20}
@@ -22,18 +23,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// need skips a test whose prerequisite is missing, except in CI.
-func need(t testing.TB, ok bool, what string) {
-	t.Helper()
-	if ok {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("needs " + what)
-	}
-	t.Skip("needs " + what)
 }
 
 // jobRun is a host directory with a kernel overlay in place of a sandbox.
@@ -48,7 +37,7 @@ type jobRun struct {
 // newJob makes the host directory with a shell script and shows it to a job.
 func newJob(t testing.TB, script string) *jobRun {
 	t.Helper()
-	need(t, os.Geteuid() == 0, "root, to mount an overlay")
+	need.That(t, os.Geteuid() == 0, "root, to mount an overlay")
 	base := t.TempDir()
 	must(t, syscall.Mount("tmpfs", base, "tmpfs", 0, "mode=0755"))
 	t.Cleanup(func() { syscall.Unmount(base, syscall.MNT_DETACH) })

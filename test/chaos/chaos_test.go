@@ -27,6 +27,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // Jobs and runners.
@@ -48,7 +49,7 @@ type outcome struct {
 
 func TestChaos(t *testing.T) {
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "limits of memory want root")
+		need.Skip(t, "limits of memory want root")
 	}
 	// Not t.TempDir: a socket's path has at most 107 bytes.
 	dir, err := os.MkdirTemp("", "chaos-") //nolint:usetesting // see above

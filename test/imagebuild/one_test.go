@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
@@ -23,7 +24,7 @@ const certificates = "/etc/ssl/certs/ca-certificates.crt"
 // that the pinned ones are there no more is no fault of the code.
 func TestOneImage(t *testing.T) {
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "a Docker Engine needs root")
+		need.Skip(t, "a Docker Engine needs root")
 	}
 	declaration, config := today(t)
 	env := map[string]string{
@@ -55,7 +56,7 @@ func today(t *testing.T) (declaration, config string) {
 	}
 	made, err := r.Make(t.Context(), "amd64", t.TempDir(), base.Options{Unpinned: true})
 	if err != nil {
-		sandboxtest.Skip(t, "no base can be made here: %v", err)
+		need.Skip(t, "no base can be made here: %v", err)
 	}
 	if !slices.Equal(made.Packages, r.Pins["amd64"]) {
 		t.Log("the mirror has moved on: pin anew with test/imagebuild/update.sh")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // host is a machine to install on: a real Docker engine of its own with gVisor and the
@@ -29,7 +30,7 @@ type host struct {
 func newHost(t *testing.T) *host {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "an installation needs root")
+		need.Skip(t, "an installation needs root")
 	}
 	base, err := os.MkdirTemp("/var/lib", "quavon-install-") //nolint:usetesting // a state directory's parents must not be writable for all
 	if err != nil {
@@ -156,7 +157,7 @@ func (h *host) busybox(root string) {
 		h.t.Fatal(err)
 	}
 	if _, err := os.Stat("/bin/busybox"); err != nil {
-		sandboxtest.Skip(h.t, "busybox-static is missing: %v", err)
+		need.Skip(h.t, "busybox-static is missing: %v", err)
 	}
 	h.copy("/bin/busybox", filepath.Join(bin, "busybox"))
 	for _, applet := range []string{"sh", "grep", "cat", "echo", "id", "true", "sleep", "wget", "httpd", "ls"} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // outcome is what the scenario tells of one job.
@@ -64,7 +65,7 @@ func runScenario(t *testing.T, script string) (map[string]outcome, string) {
 	t.Helper()
 	for _, tool := range []string{"qemu-system-x86_64", "busybox", "cpio", "mkfs.ext4"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			sandboxtest.Skip(t, "%v: run make setup-test", err)
+			need.Skip(t, "%v: run make setup-test", err)
 		}
 	}
 	bin := filepath.Join(sandboxtest.Module(t), "bin")
@@ -72,7 +73,7 @@ func runScenario(t *testing.T, script string) (map[string]outcome, string) {
 	for _, name := range []string{"quavon", "quavon-guest", "runsc"} {
 		path := filepath.Join(bin, name)
 		if _, err := os.Stat(path); err != nil {
-			sandboxtest.Skip(t, "%v: run make", err)
+			need.Skip(t, "%v: run make", err)
 		}
 		args = append(args, path)
 	}

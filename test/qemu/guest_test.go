@@ -23,6 +23,7 @@ import (
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // TestBootRootfs boots built file systems with quavon-guest as the first process and
@@ -70,7 +71,7 @@ func needMachine(t *testing.T) {
 	t.Helper()
 	for _, tool := range []string{"qemu-system-x86_64", "busybox", "cpio", "e2fsck", "resize2fs", "debugfs"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			sandboxtest.Skip(t, "%v: run make setup-test", err)
+			need.Skip(t, "%v: run make setup-test", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // Start starts an engine that ends with the test, and returns its address. It
@@ -16,7 +17,7 @@ import (
 func Start(t testing.TB, mode ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "a Docker Engine needs root")
+		need.Skip(t, "a Docker Engine needs root")
 	}
 	script := filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh")
 	dir, err := os.MkdirTemp("", "quavon-engine-") //nolint:usetesting // a short path, for a socket
@@ -33,7 +34,7 @@ func Start(t testing.TB, mode ...string) string {
 	cmd.Stderr = &log
 	out, err := cmd.Output()
 	if err != nil {
-		sandboxtest.Skip(t, "no Docker Engine: %v\n%s", err, log.String())
+		need.Skip(t, "no Docker Engine: %v\n%s", err, log.String())
 	}
 	return strings.TrimSpace(string(out))
 }

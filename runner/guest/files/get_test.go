@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quavon/quavon/test/need"
 )
 
 func TestGet(t *testing.T) {
@@ -116,7 +118,7 @@ func TestGetWhileFilesChange(t *testing.T) {
 
 func TestAgentDirectoryIsOutOfReach(t *testing.T) {
 	t.Parallel()
-	need(t, os.Geteuid() == 0, "root, to make /.quavon")
+	need.That(t, os.Geteuid() == 0, "root, to make /.quavon")
 	made := os.Mkdir("/.quavon", 0o700) == nil
 	if made {
 		defer os.Remove("/.quavon")

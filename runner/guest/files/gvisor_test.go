@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/quavon/quavon/test/need"
 )
 
 // envLower is set inside gVisor: a directory of the host for the lower layers.
@@ -18,7 +20,7 @@ const envLower = "QUAVON_TEST_LOWER"
 // gVisor's overlay and file systems are not the kernel's, so this package's
 // tests run once more inside it, their lower layers coming from the host.
 func TestUnderGVisor(t *testing.T) {
-	need(t, os.Geteuid() == 0, "root, to run runsc")
+	need.That(t, os.Geteuid() == 0, "root, to run runsc")
 	runsc := findRunsc(t)
 	dir := t.TempDir()
 	build := exec.Command("go", "test", "-c", "-o", dir+"/files.test", ".")
@@ -49,7 +51,7 @@ func findRunsc(t *testing.T) string {
 		path, _ = filepath.Abs("../../../bin/runsc")
 	}
 	_, err := os.Stat(path)
-	need(t, err == nil, "bin/runsc (make) or $QUAVON_RUNSC")
+	need.That(t, err == nil, "bin/runsc (make) or $QUAVON_RUNSC")
 	return path
 }
 

@@ -14,25 +14,14 @@ import (
 
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/test/need"
 )
-
-// need skips a test whose prerequisite is missing, except in CI.
-func need(t testing.TB, ok bool, what string) {
-	t.Helper()
-	if ok {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("needs " + what)
-	}
-	t.Skip("needs " + what)
-}
 
 // mount gives an overlay: the kernel's, or gVisor's inside it. Both mark what
 // is gone with the same devices.
 func mount(t testing.TB, lower func(dir string)) Overlay {
 	t.Helper()
-	need(t, os.Geteuid() == 0, "root, to mount an overlay")
+	need.That(t, os.Geteuid() == 0, "root, to mount an overlay")
 	base := t.TempDir()
 	must(t, syscall.Mount("tmpfs", base, "tmpfs", 0, "mode=0755"))
 	t.Cleanup(func() { syscall.Unmount(base, syscall.MNT_DETACH) })

@@ -7,31 +7,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// Need skips a test whose prerequisite is missing, and fails it in CI.
-func Need(t testing.TB, have bool, what string) {
-	t.Helper()
-	if have {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is missing", what)
-	}
-	t.Skipf("%s is missing", what)
-}
+	"github.com/quavon/quavon/test/need"
+)
 
 // NeedTool needs a program.
 func NeedTool(t testing.TB, name string) {
 	t.Helper()
 	_, err := exec.LookPath(name)
-	Need(t, err == nil, name)
+	need.That(t, err == nil, name)
 }
 
 // NeedMount needs root in a place that may mount.
 func NeedMount(t testing.TB) {
 	t.Helper()
-	Need(t, os.Geteuid() == 0, "root")
+	need.That(t, os.Geteuid() == 0, "root")
 }
 
 // Run runs a program and fails the test if it fails.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // Server is a Valkey of a test's own.
@@ -109,7 +110,7 @@ func Root(t testing.TB) string {
 	script := filepath.Join(sandboxtest.Module(t), "test/valkey/server.sh")
 	out, err := exec.Command(script, "fetch").Output()
 	if err != nil {
-		sandboxtest.Skip(t, "no Valkey: %s fetch: %v", script, err)
+		need.Skip(t, "no Valkey: %s fetch: %v", script, err)
 	}
 	return strings.TrimSpace(string(out))
 }

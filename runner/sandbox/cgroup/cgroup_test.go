@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quavon/quavon/test/need"
 )
 
 // real is the host's own hierarchies. A skip fails in CI, which has them.
@@ -26,10 +28,10 @@ func real(t *testing.T) *Host {
 		if why == "" {
 			continue
 		}
-		if os.Getenv("CI") == "true" && os.Geteuid() == 0 {
-			t.Fatalf("must not be skipped in CI: %s", why)
+		if os.Geteuid() != 0 {
+			t.Skip(why)
 		}
-		t.Skip(why)
+		need.Skip(t, "%s", why)
 	}
 	return h
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state/statetest"
 	workspacefiles "github.com/quavon/quavon/runner/workspace"
+	"github.com/quavon/quavon/test/need"
 )
 
 // testTime bounds each test; nothing in here takes long on a healthy host.
@@ -44,7 +45,7 @@ func newSuite(t *testing.T, f Factory) *suite {
 		t.Fatal(err)
 	}
 	if err := b.Check(t.Context()); err != nil {
-		sandboxtest.Skip(t, "backend %s can't run here: %v", b.Name(), err)
+		need.Skip(t, "backend %s can't run here: %v", b.Name(), err)
 	}
 	s := &suite{f: f, dir: dir, backend: b, config: f.Config(t, dir), probe: filepath.Dir(sandboxtest.Probe(t))}
 	self, err := os.Executable()

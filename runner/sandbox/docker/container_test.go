@@ -21,6 +21,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // program is one that make builds.
@@ -28,7 +29,7 @@ func program(t *testing.T, name string) string {
 	t.Helper()
 	p := filepath.Join(sandboxtest.Module(t), "bin", name)
 	if _, err := os.Stat(p); err != nil {
-		sandboxtest.Skip(t, "run make: %v", err)
+		need.Skip(t, "run make: %v", err)
 	}
 	return p
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/hostlist"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // A privileged job has a disk of its own at /scratch, with the size of its limit, and
@@ -24,7 +24,7 @@ import (
 // image's engine here only says how it was started.
 func TestPrivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "mounting a disk takes root")
+		need.Skip(t, "mounting a disk takes root")
 	}
 	dir := t.TempDir()
 	own, err := dockertest.Start(filepath.Join(dir, "engine"), "host-net")

@@ -15,13 +15,14 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // An EROFS image is a root like a directory is, read-only without help.
 func TestRootImage(t *testing.T) {
 	mkfs, err := exec.LookPath("mkfs.erofs")
 	if err != nil {
-		sandboxtest.Skip(t, "no mkfs.erofs: install erofs-utils")
+		need.Skip(t, "no mkfs.erofs: install erofs-utils")
 	}
 	d := statetest.Dir(t)
 	tree := sandboxtest.Root(t, d)

@@ -16,6 +16,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // freezer makes a group whose processes not even SIGKILL ends.
@@ -23,10 +24,10 @@ func freezer(t *testing.T) (freeze func(pid int, state string)) {
 	t.Helper()
 	dir := "/sys/fs/cgroup/freezer/quavon-stuck-test"
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		if os.Getenv("CI") == "true" && os.Geteuid() == 0 {
-			t.Fatalf("must not be skipped in CI: no freezer of version 1: %v", err)
+		if os.Geteuid() != 0 {
+			t.Skipf("no freezer of version 1 for a user: %v", err)
 		}
-		t.Skipf("no freezer of version 1: %v", err)
+		need.Skip(t, "no freezer of version 1: %v", err)
 	}
 	t.Cleanup(func() {
 		for try := 0; os.Remove(dir) != nil && try < 1000; try++ {

@@ -12,6 +12,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/toolchain"
+	"github.com/quavon/quavon/test/need"
 )
 
 // EnvGuest and EnvProbe name programs to use instead of fresh builds.
@@ -19,16 +20,6 @@ const (
 	EnvGuest = "QUAVON_TEST_GUEST"
 	EnvProbe = "QUAVON_TEST_PROBE"
 )
-
-// Skip skips a test for want of something, but fails it in CI, where everything
-// must be there.
-func Skip(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("must not be skipped in CI: "+format, args...)
-	}
-	t.Skipf(format, args...)
-}
 
 // Module is the root of this module's source.
 func Module(t testing.TB) string {
@@ -48,7 +39,7 @@ func Runsc(t testing.TB) string {
 		p = filepath.Join(Module(t), "bin", "runsc")
 	}
 	if _, err := os.Stat(p); err != nil {
-		Skip(t, "no runtime (%v): run make, or set %s", err, runsc.EnvBinary)
+		need.Skip(t, "no runtime (%v): run make, or set %s", err, runsc.EnvBinary)
 	}
 	return p
 }

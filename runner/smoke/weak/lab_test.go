@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/smoke/weak/weaktest"
+	"github.com/quavon/quavon/test/need"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -20,7 +20,7 @@ func setuidShell(t *testing.T) string {
 	t.Helper()
 	const shell = "/bin/dash"
 	if _, err := os.Stat(shell); err != nil {
-		sandboxtest.Skip(t, "%v", err)
+		need.Skip(t, "%v", err)
 	}
 	return weaktest.Setuid(t, shell)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // EnvEngine names the socket of a running engine to use instead of a new one.
@@ -125,7 +125,7 @@ func (e *Engine) Load(t testing.TB, archive string) {
 func Require(t testing.TB, e *Engine, err error) *Engine {
 	t.Helper()
 	if err != nil || e == nil {
-		sandboxtest.Skip(t, "no Docker engine: %v", err)
+		need.Skip(t, "no Docker engine: %v", err)
 	}
 	return e
 }

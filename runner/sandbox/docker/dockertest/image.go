@@ -13,7 +13,7 @@ import (
 
 	"github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/lock"
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // Busybox is an image with a shell, the usual tools and mount points for the
@@ -22,7 +22,7 @@ func Busybox(t testing.TB, c v1.Config, more ...imagetest.Entry) v1.Image {
 	t.Helper()
 	binary, err := os.ReadFile("/bin/busybox")
 	if err != nil {
-		sandboxtest.Skip(t, "busybox-static is missing: %v", err)
+		need.Skip(t, "busybox-static is missing: %v", err)
 	}
 	out, err := exec.Command("/bin/busybox", "--list").Output()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/need"
 )
 
 var fetched = sync.OnceValues(func() (string, error) {
@@ -28,7 +28,7 @@ func Runc(t testing.TB) string {
 	t.Helper()
 	p, err := fetched()
 	if err != nil {
-		sandboxtest.Skip(t, "no runc: %v", err)
+		need.Skip(t, "no runc: %v", err)
 	}
 	return p
 }
