@@ -1,14 +1,13 @@
 package host
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd/dockerdtest"
 )
 
 // starts is what dockerd 26.1.5 did at a real start with a file: up, or
@@ -26,16 +25,11 @@ var starts = map[string]string{
 
 func TestDaemonFiles(t *testing.T) {
 	t.Parallel()
-	files, _ := filepath.Glob("testdata/daemonjson/*.json")
-	if len(files) != len(starts) {
-		t.Errorf("%d files, %d expectations", len(files), len(starts))
+	files, err := dockerdtest.Files()
+	if err != nil || len(files) != len(starts) {
+		t.Errorf("%d files, %d expectations: %v", len(files), len(starts), err)
 	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, data := range files {
 		h := load(t, new(txtar.Archive))
 		h.files[daemonPath] = string(data)
 		got := h.config().daemonJSON(t.Context())
@@ -52,12 +46,11 @@ func TestDaemonFiles(t *testing.T) {
 }
 
 func FuzzDaemonFile(f *testing.F) {
-	files, _ := filepath.Glob("testdata/daemonjson/*.json")
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	files, err := dockerdtest.Files()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, data := range files {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

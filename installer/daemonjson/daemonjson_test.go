@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/quavon/quavon/runner/sandbox/docker/dockerd/dockerdtest"
 )
 
 var ours = Entry{Path: "/usr/local/lib/quavon/runsc/runsc", Args: []string{"--platform=systrap"}}
@@ -28,16 +28,11 @@ func TestCases(t *testing.T) {
 		"str": "the value is no object", "trailbrace": "line 1, column 15: something follows", "trailcomma": "line 1, column 15",
 		"u16be": "", "u16le": "", "u16le_nobom": "line 1, column 2", "unknown": "", "unkrtkey": "", "x": "", "y": "",
 	}
-	files, err := filepath.Glob("testdata/*.json")
+	files, err := dockerdtest.Files()
 	if err != nil || len(files) != len(want) {
 		t.Fatalf("%d files, %d wanted: %v", len(files), len(want), err)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(filepath.Base(file), ".json")
+	for name, data := range files {
 		got := ""
 		f, err := Parse(data)
 		if err != nil {
@@ -245,12 +240,11 @@ func randomObject(r *rand.Rand, depth int) string {
 }
 
 func FuzzEdit(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.json")
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	files, err := dockerdtest.Files()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, data := range files {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
