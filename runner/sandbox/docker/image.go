@@ -28,12 +28,13 @@ type found struct {
 // FindImage implements sandbox.Detached. Only images of the lock are found. An
 // engine names an image by its config with one kind of store and by its manifest or
 // index with the other, so each of the lock's digests is tried, and what comes back
-// must be one of them and have the lock's layers.
+// must be one of them and have the lock's layers. The engine is asked each time: an image
+// may be removed while a runner lives.
 func (b *Backend) FindImage(ctx context.Context, digest string) (*sandbox.Image, error) {
 	if _, err := b.checked(ctx); err != nil {
 		return nil, err
 	}
-	f, err := b.find(ctx, digest)
+	f, err := b.ask(ctx, digest)
 	if err != nil {
 		return nil, &fault.Error{
 			What: "can't use the image " + digest, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonImageUnknown),
@@ -43,6 +44,7 @@ func (b *Backend) FindImage(ctx context.Context, digest string) (*sandbox.Image,
 	return &img, nil
 }
 
+// find is an image that was found before, if it was.
 func (b *Backend) find(ctx context.Context, digest string) (*found, error) {
 	b.mu.Lock()
 	f := b.images[digest]
@@ -50,6 +52,10 @@ func (b *Backend) find(ctx context.Context, digest string) (*found, error) {
 	if f != nil {
 		return f, nil
 	}
+	return b.ask(ctx, digest)
+}
+
+func (b *Backend) ask(ctx context.Context, digest string) (*found, error) {
 	ref, p := b.pinned(digest)
 	if p == nil {
 		return nil, fault.New("the lock has no such image for this platform",
