@@ -6,16 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/quavon/quavon/doctor"
-	"github.com/quavon/quavon/imagebuild"
-	"github.com/quavon/quavon/imagebuild/engine"
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/image"
-	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -185,70 +181,4 @@ func (s *localSandbox) images() (*image.Store, error) {
 		return s.runner.Images, nil
 	}
 	return openImages()
-}
-
-// lock compares the images with the lock, whole.
-func (s *localSandbox) lock(ctx context.Context) (f doctor.Finding) {
-	if !s.Local {
-		return doctor.Unknown(errNoRunners)
-	}
-	store, err := s.images()
-	if err != nil {
-		return doctor.Unknown(err)
-	}
-	l, err := s.require(store)
-	if err != nil {
-		return failedOn(err)
-	}
-	if l == nil {
-		return doctor.Skipped("there is no " + s.lockFile() + " here, and " + lock.EnvFile + " names none")
-	}
-	v := &imagebuild.Verifier{
-		Store: store, Dir: filepath.Dir(s.lockFile()),
-		Connect: func(ctx context.Context) (*engine.Engine, error) { return engine.Connect(ctx, "") },
-	}
-	defer func() {
-		if err := v.Close(); err != nil && f.State == doctor.Pass {
-			f = doctor.Unknown(err)
-		}
-	}()
-	var wrong, unsure []string
-	checked := 0
-	for i := range l.Images {
-		img, p := l.Find(l.Images[i].Name, source.Host())
-		if p == nil {
-			continue
-		}
-		checked++
-		errs := v.Image(ctx, img, p)
-		if r, err := store.Find(p.Config); err == nil {
-			errs = append(errs, store.Verify(ctx, r, true))
-		}
-		for _, err := range errs {
-			switch {
-			case err == nil:
-			case errors.Is(err, imagebuild.ErrNotChecked):
-				unsure = append(unsure, img.Name+": "+err.Error())
-			default:
-				wrong = append(wrong, img.Name+": "+err.Error())
-			}
-		}
-	}
-	return lockFinding(ctx, checked, wrong, unsure)
-}
-
-func lockFinding(ctx context.Context, checked int, wrong, unsure []string) doctor.Finding {
-	switch {
-	case ctx.Err() != nil:
-		return doctor.Unknown(context.Cause(ctx))
-	case len(wrong) > 0:
-		return doctor.Failed("images aren't what the lock says", "", append(wrong, unsure...)...)
-	case len(unsure) > 0:
-		f := doctor.Unknown(errors.New("not all of the lock's images could be looked at"))
-		f.Details = unsure
-		return f
-	case checked == 0:
-		return doctor.Skipped("the lock has no image for this platform")
-	}
-	return doctor.Passed(fmt.Sprintf("%d images are as the lock says, read whole", checked))
 }
