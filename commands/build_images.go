@@ -45,6 +45,8 @@ type buildImagesOptions struct {
 	Check      bool
 	Diff       bool
 	Verbose    bool
+	// shipped builds what Quavon ships, whatever is in the working directory.
+	shipped bool
 }
 
 // envMirror names mirrors, separated by commas, where no flag does.
@@ -173,12 +175,15 @@ func (o *buildImagesOptions) executables() (map[string]*service.Executable, erro
 func (o *buildImagesOptions) declaration(s *image.Store) (d *declare.File, done func() error, err error) {
 	path := o.File
 	done = func() error { return nil }
-	if path == "" {
+	if path == "" && !o.shipped {
 		path = declare.DefaultName
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			if path, done, err = imagebuild.Shipped(s.Scratch()); err != nil {
-				return nil, nil, err
-			}
+			path = ""
+		}
+	}
+	if path == "" {
+		if path, done, err = imagebuild.Shipped(s.Scratch()); err != nil {
+			return nil, nil, err
 		}
 	}
 	d, err = declare.Read(path)

@@ -1,8 +1,14 @@
 package commands
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/quavon/quavon/installer/dotenv"
+	"github.com/quavon/quavon/runner/bounded"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // Files of an installation, beside its .env.
@@ -36,4 +42,30 @@ func (o *doctorOptions) fromInstallation() {
 	if x := o.settings.find("VALKEY_USERNAME"); x.value == "" {
 		x.value, x.from = "sandbox", "installation"
 	}
+	values, err := envValues(env)
+	if err != nil {
+		return // a check of the host says what is wrong with it
+	}
+	if x := o.settings.find(envQueue); x.from == "default" && values(envQueue) != "" {
+		x.value, x.from = values(envQueue), "installation"
+	}
+}
+
+// maxEnv bounds a .env.
+const maxEnv = 1 << 20
+
+// envValues are the settings in an installation's .env, "" for those that it hasn't.
+func envValues(path string) (func(key string) string, error) {
+	raw, err := bounded.ReadFile(path, maxEnv)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(err, "read the settings", "make "+path+" readable")
+	}
+	f, err := dotenv.Parse(raw)
+	if err != nil {
+		return nil, fault.Wrap(err, path, fault.Hint(err))
+	}
+	return func(key string) string {
+		value, _ := f.Get(key)
+		return value
+	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/installer/compose"
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // installImages builds the images of an installation: those that images.yaml in its
@@ -31,8 +33,13 @@ func (i *installImages) with(use func(b *imagebuild.Builder) error) (err error) 
 		program: i.program, Lock: i.target.Lock(), DockerHost: "unix://" + i.target.Socket, Secrets: i.secrets, Network: i.network,
 	}
 	own := filepath.Join(i.target.Dir, declare.DefaultName)
-	if _, err := os.Stat(own); err == nil {
+	switch _, err := os.Stat(own); {
+	case err == nil:
 		o.File = own
+	case errors.Is(err, fs.ErrNotExist):
+		o.shipped = true
+	default:
+		return fault.Wrap(err, "look for the images' declaration", "make "+own+" readable")
 	}
 	b, done, err := o.builder()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"github.com/quavon/quavon/installer/runtime"
 	"github.com/quavon/quavon/installer/secret"
 	"github.com/quavon/quavon/runner/fault"
-	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/sandbox/docker"
 )
 
@@ -162,39 +160,3 @@ func (*preflight) Apply(context.Context, phase.Tx, phase.Reporter) error { retur
 
 // Undo implements phase.Phase.
 func (*preflight) Undo(context.Context, phase.Act, phase.How, phase.Reporter) error { return nil }
-
-// smokeChecks are those of a backend of this host.
-var smokeChecks = []string{"QD951", "QD952", "QD953", "QD957", "QD958"}
-
-// smoke tests the sandboxes as `quavon doctor --sandbox-smoke` does, with the images of
-// the installation.
-func (o *installOptions) smoke(ctx context.Context, show phase.Reporter) error {
-	p := *o.program
-	p.LookupEnv = func(key string) (string, bool) {
-		switch key {
-		case lock.EnvFile:
-			return o.target.Lock(), true
-		case "DOCKER_HOST":
-			return "unix://" + o.target.Socket, true
-		}
-		return os.LookupEnv(key)
-	}
-	d := &doctorOptions{program: &p, Smoke: true, Local: true, Backend: o.target.Backend}
-	checks := (&localSandbox{doctorOptions: d}).checks()
-	checks, err := doctor.Select(checks, smokeChecks)
-	if err != nil {
-		return err
-	}
-	show.Status("testing what the sandboxes isolate")
-	r := doctor.Run(ctx, checks, nil)
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	for _, x := range r.Results {
-		show.Line(fmt.Sprintf("%s %s: %s", x.Code, x.State, x.Message))
-		if x.State == doctor.Fail || x.State == doctor.Error {
-			return fault.New(x.Code+": "+x.Message, x.Fix)
-		}
-	}
-	return nil
-}

@@ -170,7 +170,7 @@ func (in *Installer) applyTogether(ctx context.Context, j *journal.Journal, phas
 		e, err := in.applyOne(ctx, p, tx)
 		r.Phases = append(r.Phases, e)
 		if err != nil {
-			return in.failed(ctx, j, r, first, named(p.Name(), err))
+			return in.failed(ctx, j, r, first, in.failing(p.Name(), err))
 		}
 	}
 	if err := tx.Commit(); err != nil {
@@ -178,6 +178,15 @@ func (in *Installer) applyTogether(ctx context.Context, j *journal.Journal, phas
 	}
 	r.Changed = r.Changed || slices.ContainsFunc(r.Phases[first:], func(e Ended) bool { return e.Outcome == Changed })
 	return nil
+}
+
+// failing is named, and says how to keep services to look at: with them their logs go.
+func (in *Installer) failing(name string, err error) error {
+	hint := fault.Hint(err)
+	if !in.Retain && name != phase.Images && slices.Contains(together, name) {
+		hint = strings.TrimPrefix(hint+"; to keep the services as they failed, add --retain", "; ")
+	}
+	return fault.Wrap(err, "phase "+name, hint)
 }
 
 // applyOne plans again, as the phases before may have changed what there is to do.
