@@ -128,3 +128,16 @@ func doorEnv(st job.Step) []string {
 	}
 	return append(env, "NO_PROXY="+local, "no_proxy="+local)
 }
+
+// offlineEnv tells package managers not to ask again in a step that has no network:
+// left to themselves they wait for one, some of them minutes. The image's own
+// environment and the job's count more.
+func offlineEnv(st job.Step) []string {
+	if hasNetwork(st) {
+		return nil
+	}
+	return []string{
+		"npm_config_fetch_retries=0", // pnpm's too
+		"YARN_HTTP_RETRY=0", "PIP_RETRIES=0", "UV_HTTP_RETRIES=0", "CARGO_NET_RETRY=0",
+	}
+}

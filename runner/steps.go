@@ -189,7 +189,7 @@ func (j *run) grace() time.Duration {
 func (j *run) command(st job.Step) agent.Command {
 	as := j.root.user()
 	return agent.Command{
-		Argv: st.Argv, Env: environ(j.root.env(), doorEnv(st), j.secretEnv(st), st.Env), Dir: j.dir(st),
+		Argv: st.Argv, Env: environ(offlineEnv(st), j.root.env(), doorEnv(st), j.secretEnv(st), st.Env), Dir: j.dir(st),
 		UID: as.UID, GID: as.GID, Groups: as.Groups,
 		TTY: st.TTY, Rows: j.streams.Rows, Cols: j.streams.Cols,
 		Timeout: st.Timeout, Grace: j.grace(),
