@@ -1,5 +1,5 @@
 #!/bin/bash
-# runsc.sh OUT: build stock runsc at the version gvisor/go.mod pins.
+# runsc.sh OUT: build stock runsc at the version gvisor/go.mod pins, for GOARCH.
 #
 # It is built from a vendored copy below the machine's cache, because Go refuses to overlay
 # files of its module cache, and upstream's seccomp tables come in as an overlay.
@@ -18,16 +18,35 @@ version=$(sed -E 's/.*-([0-9]{8})[0-9]{6}-([0-9a-f]+)$/release-\1-\2/' <<<"$modu
 key=$(cat go.mod go.sum precompile/*.go <("$GO" env GOARCH) | sha256sum | cut -c1-12)
 src=$cache/runsc/$version-$key
 
+# precompile writes the tables and overlay.json. A table is for the architecture that its
+# generator runs on; another's is emulated by Debian's qemu-user-static, which can't say
+# whether a kernel knows SECCOMP_RET_KILL_PROCESS: every one since Linux 4.14 does.
+precompile() {
+	local emulator='' module=$src/vendor/gvisor.dev/gvisor run=()
+	case $("$GO" env GOHOSTARCH)-$("$GO" env GOARCH) in
+	amd64-arm64) emulator=qemu-aarch64-static ;;
+	arm64-amd64) emulator=qemu-x86_64-static ;;
+	esac
+	if [ -n "$emulator" ]; then
+		local asks=$module/pkg/seccomp/seccomp_unsafe.go
+		sed 's/if _, errno := seccomp(linux.SECCOMP_GET_ACTION_AVAIL, .*; errno/if _, errno := action, unix.Errno(0); errno/' \
+			"$asks" >"$src/emulated.seccomp"
+		printf '{"Replace": {"%s": "%s"}}' "$asks" "$src/emulated.seccomp" >"$src/emulated.json"
+		run=(-exec "$emulator" -overlay "$src/emulated.json")
+	fi
+	(cd "$src" && "$GO" run -mod=vendor "${run[@]}" ./precompile -module "$module" -out "$src")
+}
+
 # overlay.json is written last, so its presence says that src is whole.
 if [ ! -e "$src/overlay.json" ]; then
 	echo "preparing gVisor $version in $src, once for this machine"
 	mkdir -p "$cache/runsc"
 	tmp=$(mktemp -d "$cache/runsc/.prepare-XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
-	cp go.mod go.sum "$tmp"
+	cp -r go.mod go.sum precompile "$tmp"
 	(cd "$tmp" && "$GO" mod vendor)
 	mv -T "$tmp" "$src" 2>/dev/null || true # another make was first: theirs is the same
-	"$GO" run ./precompile -module "$src/vendor/gvisor.dev/gvisor" -out "$src"
+	precompile
 fi
 
 echo "building runsc $version"
