@@ -8,6 +8,9 @@
 #                              "runsc", none for RUNSC "-"; print the socket's URL. With host-net it
 #                              lives in the host's network, without bridge or
 #                              firewall rules: only --network=host and none work
+#   engine.sh again DIR [FLAG…]
+#                              start the dockerd of DIR once more, when it has ended, with
+#                              its daemon.json as it is by then
 #   engine.sh stop DIR         stop it and remove DIR
 #
 # Debian 12 ships 20.10, too old for us; Debian 13's engine runs on Debian 12's libc,
@@ -50,11 +53,10 @@ fetch() {
 }
 
 start() {
-  local dir=$1 runsc=$2 net=${3:-own} root; root=$(fetch)
-  # Namespaces of its own keep its bridge, firewall rules and mounts off the host.
-  local network='"bip": "10.231.255.1/24", "ip6tables": false' enter="unshare --net --mount --"
+  local dir=$1 runsc=$2 net=${3:-own}
+  local network='"bip": "10.231.255.1/24", "ip6tables": false'
   if [[ $net = host-net ]]; then
-    network='"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false, "ip-masq": false' enter=
+    network='"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false, "ip-masq": false'
   fi
   local runtimes=',
   "runtimes": {"runsc": {"path": "'$runsc'", "runtimeArgs": ["--platform=systrap"]}}'
@@ -67,18 +69,38 @@ start() {
   "features": {"containerd-snapshotter": false}$runtimes
 }
 JSON
+  run "$dir" "$net"
+}
+
+run() {
+  local dir=$1 net=$2 root enter=; root=$(fetch)
+  shift 2
+  # Namespaces of its own keep its bridge, firewall rules and mounts off the host.
+  if [[ $net = own ]]; then enter="unshare --net --mount --"; fi
   PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid $enter \
-    sh -c 'ip link set lo up; exec dockerd --config-file "$1"' dockerd "$dir/daemon.json" \
-    >"$dir/dockerd.log" 2>&1 </dev/null &
+    sh -c 'ip link set lo up; exec dockerd --config-file "$0" "$@"' "$dir/daemon.json" "$@" \
+    >>"$dir/dockerd.log" 2>&1 </dev/null &
+  local pid=$!
   for _ in $(seq 150); do
+    kill -0 $pid 2>/dev/null || break
     if curl -fs --unix-socket "$dir/docker.sock" http://docker/_ping >/dev/null 2>&1; then
       echo "unix://$dir/docker.sock"; return
     fi
     sleep 0.2
   done
-  echo "dockerd did not answer within 30 s; its log ends:" >&2
+  echo "dockerd ended, or did not answer within 30 s; its log ends:" >&2
   tail -n 20 "$dir/dockerd.log" >&2
   return 1
+}
+
+# bury DIR ends the containerd of a dockerd that was killed, for which the next one
+# would wait.
+bury() {
+  local pid
+  rm -f "$1/dockerd.pid"
+  pid=$(cat "$1/exec/containerd/containerd.pid" 2>/dev/null) || return 0
+  [[ $(cat "/proc/$pid/comm" 2>/dev/null) = containerd ]] && kill "$pid" || return 0
+  for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
 }
 
 stop() {
@@ -88,6 +110,7 @@ stop() {
     kill "$pid" 2>/dev/null || true
     for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
   fi
+  bury "$dir"
   awk -v d="$dir/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo | sort -r | xargs -r umount -l
   rm -rf "$dir"
 }
@@ -95,6 +118,7 @@ stop() {
 case ${1:-} in
   fetch) fetch ;;
   start) start "$2" "$3" "${4:-own}" ;;
+  again) bury "$2"; run "$2" own "${@:3}" ;;
   stop) stop "$2" ;;
-  *) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+  *) sed -n '2,17p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac
