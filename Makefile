@@ -32,6 +32,13 @@ BENCH_RUNS ?= 20
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
+# What makes releases. goreleaser 2.14.3 is the newest that builds with our Go.
+export GORELEASER_VERSION := v2.14.3
+export CYCLONEDX_VERSION := v1.10.0
+export COSIGN_VERSION := v2.6.5
+RELEASE_TOOLS := $(TOOLS)/goreleaser-$(GORELEASER_VERSION)/goreleaser \
+	$(TOOLS)/cyclonedx-gomod-$(CYCLONEDX_VERSION)/cyclonedx-gomod $(TOOLS)/cosign-$(COSIGN_VERSION)/cosign
+
 .PHONY: all
 all: bin/quavon bin/quavon-guest bin/runsc ## build quavon, quavon-guest and runsc into bin/
 
@@ -93,6 +100,10 @@ images-build: all ## build the five shipped images, run their tools in gVisor (a
 scan-test: all ## scan our own flaws and four public packages in the real image (as root; STATE=dir that has it)
 	@GO=$(GO) test/scan/run.sh
 
+.PHONY: release-check
+release-check: $(RELEASE_TOOLS) ## make a release's files twice, compare, install and start them (as root; COLD=1, KEEP=dir)
+	@TOOLS=$(TOOLS) CACHE=$(CACHE) build/release/check.sh
+
 .PHONY: generate
 generate: ## generate committed code anew, with pinned generators
 	$(GO) generate ./...
@@ -110,7 +121,10 @@ help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 # golangci-lint carries the gofumpt we format with, so one pin does for both.
-$(GOLANGCI):
-	@echo "building golangci-lint $(GOLANGCI_VERSION), once for this machine: about 4 minutes"
-	GOFLAGS= CGO_ENABLED=0 GOBIN=$(@D) $(GO) install -trimpath -ldflags '-s -w' \
-		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+$(GOLANGCI): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+$(TOOLS)/goreleaser-$(GORELEASER_VERSION)/goreleaser: PACKAGE := github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+$(TOOLS)/cyclonedx-gomod-$(CYCLONEDX_VERSION)/cyclonedx-gomod: PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+$(TOOLS)/cosign-$(COSIGN_VERSION)/cosign: PACKAGE := github.com/sigstore/cosign/v2/cmd/cosign@$(COSIGN_VERSION)
+$(GOLANGCI) $(RELEASE_TOOLS):
+	@echo "building $(@F), once for this machine: minutes"
+	GOFLAGS= CGO_ENABLED=0 GOBIN=$(@D) $(GO) install -trimpath -ldflags '-s -w' $(PACKAGE)

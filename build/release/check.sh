@@ -1,0 +1,69 @@
+#!/bin/bash
+# check.sh: make a snapshot of a release twice, from two clones of HEAD in directories of
+# different length, and see that it is the same, signed, installable and startable.
+# As root. COLD=1 gives the second build caches of its own: nothing then comes from the
+# first. KEEP=DIR keeps the first build's files there.
+set -euo pipefail
+: "${TOOLS:?directory of the pinned tools}"
+cd "$(dirname "$0")/../.."
+repo=$PWD
+export PATH=$TOOLS/goreleaser-$GORELEASER_VERSION:$TOOLS/cyclonedx-gomod-$CYCLONEDX_VERSION:$TOOLS/cosign-$COSIGN_VERSION:$PATH
+export QUAVON_CACHE=$CACHE
+
+work=$(mktemp -d /var/tmp/quavon-release-XXXXXX)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+step() { printf '== %s (%d s)\n' "$*" $SECONDS; }
+
+step "goreleaser check"
+goreleaser check -q -f goreleaser.yaml
+
+# A key of this run only: a release's comes from who makes it.
+export COSIGN_PASSWORD=check
+(cd "$work" && cosign generate-key-pair >/dev/null 2>&1)
+COSIGN_PRIVATE_KEY=$(<"$work/cosign.key")
+export COSIGN_PRIVATE_KEY
+
+# snapshot DIR: build what HEAD has there.
+snapshot() {
+	git clone -q --local --no-hardlinks "$repo" "$1"
+	(cd "$1" && goreleaser release -f goreleaser.yaml --snapshot --clean --parallelism 2) >"$work/log" 2>&1 ||
+		{ cat "$work/log" >&2; return 1; }
+}
+step "build"
+snapshot "$work/a"
+step "build again${COLD:+, with empty caches}"
+(
+	[ -z "${COLD:-}" ] || export GOCACHE=$work/cache/go QUAVON_CACHE=$work/cache/quavon
+	snapshot "$work/another-directory"
+)
+rm -rf "$work/cache"
+
+# What isn't a release's file: logs of the build, and programs that are in archives.
+files() { (cd "$1/dist" && find . -type f ! -name '*.sigstore.json' ! -name artifacts.json ! -name metadata.json ! -name config.yaml -print0 |
+	sort -z | xargs -0 sha256sum); }
+files "$work/a" >"$work/a.sums"
+files "$work/another-directory" >"$work/b.sums"
+rm -rf "$work/another-directory"
+diff "$work/a.sums" "$work/b.sums"
+step "$(wc -l <"$work/a.sums") files are the same twice"
+cd "$work/a/dist"
+du -h -- *.tar.gz *.deb *.rpm *.cdx.json | sed 's/^/   /'
+
+step "signature, and that it fails for other checksums"
+sums=$(ls ./*_sha256sums)
+verify() { cosign verify-blob --key "$work/cosign.pub" --bundle "$sums.sigstore.json" --new-bundle-format --insecure-ignore-tlog "$1"; }
+verify "$sums" 2>&1 | sed 's/^/   /'
+sed 's/0/1/' "$sums" >"$work/changed"
+! verify "$work/changed" >/dev/null 2>&1
+sha256sum --quiet --check "$sums"
+
+step "archives: the programs for each architecture, by one owner and with one time"
+for a in *.tar.gz; do
+	tar -tvzf "$a" | awk -v a="$a" '$2 != "root/root" { print a ": " $0; bad = 1 } { times[$4 $5] = 1; n++ } END { exit bad || length(times) != 1 || n < 20 }'
+	for p in quavon quavon-guest runsc; do tar -tzf "$a" | grep -qx "[^/]*/$p"; done
+done
+
+step "the package, in a clean root"
+"$repo/build/release/deb.sh" "$PWD"/*_amd64.deb
+step "done"
+[ -z "${KEEP:-}" ] || cp -a . "$KEEP"

@@ -1,0 +1,44 @@
+#!/bin/bash
+# deb.sh DEB: install the package in a clean Debian, run a job in gVisor there, check the
+# units with Debian's own systemd, remove the package and look at what is left. As root.
+set -euo pipefail
+deb=$(realpath "$1")
+
+if [ "${2:-}" != inside ]; then
+	exec unshare --mount --propagation private "$0" "$deb" inside
+fi
+root=$(mktemp -d /var/tmp/quavon-root-XXXXXX)
+trap 'umount -R "$root"/{proc,sys,dev} 2>/dev/null; rm -rf --one-file-system "$root"' EXIT
+mmdebstrap --quiet --variant=minbase --include=systemd,bash-completion,man-db "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root"
+mount --rbind /proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+cp "$deb" "$root/tmp/quavon.deb"
+say() { sed 's/^/   /'; }
+in_root() { env -i PATH=/usr/sbin:/usr/bin LC_ALL=C.UTF-8 chroot "$root" "$@"; }
+# Everything but what apt itself notes of packages.
+list() { in_root find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /var/lib/dpkg -o -path /var/cache \
+	-o -path /var/log -o -path /tmp \) -prune -o -print | sort; }
+
+list >"$root/tmp/before"
+in_root dpkg --install /tmp/quavon.deb | say
+in_root quavon version | say
+in_root sh -c 'mkdir /srv/work && cd /srv/work && echo hello >file && quavon run -- sh -c "cat file; dmesg | head -n 2; touch /etc/passwd && echo oh || true"' | say
+in_root man -w quavon-runner | say
+in_root bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader quavon; complete -p quavon' | say
+in_root systemd-analyze verify quavon-runner.service quavon-egress.service
+for unit in runner egress; do
+	in_root systemd-analyze security --offline=true "/usr/lib/systemd/system/quavon-$unit.service" | tail -n 1 | say
+done
+# Control: the same check finds a mistake.
+in_root sh -c 'sed s/TimeoutStopSec=/TimeoutStopsSec=/ /usr/lib/systemd/system/quavon-runner.service >/tmp/quavon-wrong.service'
+in_root systemd-analyze verify /tmp/quavon-wrong.service 2>&1 | grep -q "Unknown key name 'TimeoutStopsSec'"
+
+left() { list | diff "$root/tmp/before" - | sed -n 's/^> //p'; }
+in_root dpkg --remove quavon | say
+echo "   left after a removal: $(left | tr '\n' ' ')"
+! left | grep -Ev '^/(var/lib/quavon|etc/quavon|srv/work)(/|$)'
+in_root dpkg --purge quavon | say
+in_root rm -r /srv/work
+left | { ! grep .; }
+echo "   left after a purge: nothing"
