@@ -40,7 +40,7 @@ func (i *images) Plan(ctx context.Context) ([]phase.Change, error) {
 	}
 	var changes []phase.Change
 	for _, line := range why {
-		changes = append(changes, phase.Change{Action: action, Target: i.Target.Lock(), Summary: line})
+		changes = append(changes, phase.Change{Action: action, Target: i.Target.Lock(), Summary: "build " + line})
 	}
 	return changes, nil
 }
