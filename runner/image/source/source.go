@@ -42,6 +42,10 @@ func (l *Layer) Open(ctx context.Context, progress func(n int)) (*layer.Reader, 
 	return layer.Open(ctx, &counted{blob, progress}, l.Descriptor, l.DiffID)
 }
 
+// Blob is the layer as the source has it. Whoever reads it checks its digest, when
+// there is one.
+func (l *Layer) Blob(ctx context.Context) (io.ReadCloser, error) { return l.blobs.open(ctx, l.Descriptor) }
+
 type counted struct {
 	io.ReadCloser
 	progress func(n int)
@@ -51,6 +55,14 @@ func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.progress(n)
 	return n, err
+}
+
+// Document is an index or a manifest.
+type Document struct {
+	// Descriptor has what it is, and its digest and size.
+	v1.Descriptor
+	// Raw is the document as it is hashed.
+	Raw []byte
 }
 
 // Image is an image whose documents have been read and checked.
@@ -65,6 +77,9 @@ type Image struct {
 	ConfigFile *v1.ConfigFile
 	// RawConfig is the config as it is hashed.
 	RawConfig []byte
+	// Documents are the indexes on the way and the manifest, outermost first; none
+	// where the source has no manifest.
+	Documents []Document
 	Layers    []Layer
 	close     func() error
 }
@@ -94,6 +109,17 @@ var ErrNotImage = errors.New("not an image")
 // blobs opens content by its descriptor; whoever reads it checks the digest.
 type blobs interface {
 	open(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error)
+}
+
+// BlobFunc opens content by its digest; it need not have been checked.
+type BlobFunc func(ctx context.Context, digest v1.Hash) (io.ReadCloser, error)
+
+func (f BlobFunc) open(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) { return f(ctx, d.Digest) }
+
+// Blobs finds the image that begins with a digest, of an index or a manifest, among
+// content that is only named by digests.
+func Blobs(ctx context.Context, f BlobFunc, digest v1.Hash, p v1.Platform) (*Image, error) {
+	return walk(ctx, f, v1.Descriptor{Digest: digest}, p)
 }
 
 // document reads and checks a small blob.

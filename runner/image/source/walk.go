@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -54,7 +55,15 @@ func (w *walker) follow(ctx context.Context, d v1.Descriptor, depth int) (*Image
 		return nil, err
 	}
 	img.Index = d.Digest
+	img.Documents = slices.Insert(img.Documents, 0, documentOf(raw, types.OCIImageIndex))
 	return img, nil
+}
+
+// documentOf describes a document by what it says of itself, or else as usual.
+func documentOf(raw []byte, usual types.MediaType) Document {
+	doc := struct{ MediaType types.MediaType }{usual}
+	_ = json.Unmarshal(raw, &doc) // it was read already
+	return Document{v1.Descriptor{MediaType: doc.MediaType, Digest: layer.Digest(raw), Size: int64(len(raw))}, raw}
 }
 
 // choose takes the entry for the platform; entries that name none are looked
@@ -106,7 +115,7 @@ func (w *walker) image(ctx context.Context, raw []byte, d v1.Descriptor) (*Image
 	if err != nil {
 		return nil, err
 	}
-	img := &Image{Manifest: layer.Digest(raw)}
+	img := &Image{Manifest: layer.Digest(raw), Documents: []Document{documentOf(raw, types.OCIManifestSchema1)}}
 	for _, l := range m.Layers {
 		img.Layers = append(img.Layers, Layer{Descriptor: l, blobs: w.blobs})
 	}
