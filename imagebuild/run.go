@@ -31,7 +31,7 @@ type Result struct {
 // the lock has already, and what is there, isn't made again. A trial makes the
 // images but leaves the lock as it is: the next run takes them over.
 func (b *Builder) Run(ctx context.Context, names []string, trial bool) (*Result, error) {
-	unlock, err := b.exclude(ctx)
+	unlock, err := exclude(ctx, b.Lock)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (b *Builder) rename(ctx context.Context, l *lock.File, images []*declare.Im
 
 // exclude waits for other runs on the same lock. The directory is what is locked,
 // so nothing is left of it.
-func (b *Builder) exclude(ctx context.Context) (func(), error) {
-	d, err := os.Open(filepath.Dir(b.Lock))
+func exclude(ctx context.Context, path string) (func(), error) {
+	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return nil, fault.Wrap(err, "can't write the image lock", "make the directory, or name another lock with --lock")
 	}
