@@ -37,7 +37,7 @@ func TestToolsFailAtOnceWithoutNetwork(t *testing.T) {
 				t.Fatalf("%+v, %v: %s", res, err, b.stderr.String())
 			}
 			start, failed := res.Steps[0].Wall, res.Steps[1].Wall
-			if most := 2*time.Second + 2*start; failed > most {
+			if most := 4*time.Second + 2*start; failed > most {
 				t.Errorf("it failed after %v, more than %v: %s", failed, most, b.stderr.String())
 			}
 			t.Logf("starts in %v, failed after %v", start.Round(time.Millisecond), failed.Round(time.Millisecond))
