@@ -7,6 +7,7 @@ import (
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/evidence"
+	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/job"
 )
 
@@ -23,6 +24,7 @@ type Bench struct {
 	Params map[string][]string
 
 	root    job.Root
+	user    image.User
 	limits  job.Limits
 	bound   evidence.Bound
 	planted planted
@@ -45,6 +47,11 @@ func (b *Bench) close() error {
 
 // Set replaces a parameter of the guest's input.
 func (b *Bench) Set(name string, values ...string) { b.Params[name] = values }
+
+// AsRoot says that jobs are meant to be root of their sandbox, as those of an image are
+// that names no user. Root without capabilities owns the files of its sandbox, and those
+// that the sandbox's own kernel shows.
+func (b *Bench) AsRoot() bool { return b.user.UID == 0 }
 
 // Family is the family of the backend as it claims to be.
 func (b *Bench) Family() Family { return FamilyOf(b.Backend) }

@@ -52,6 +52,9 @@ func catalogueText() string {
 		fmt.Fprintf(&b, "\n### %s\n\nHolds when %s.\n\n", e.ID, e.Title)
 		fmt.Fprintf(&b, "**Control.** %s.\n\n", strings.ToUpper(e.Control[:1])+e.Control[1:])
 		fmt.Fprintf(&b, "**Broken in** %s.%s\n", names(e.Weak), marks(e))
+		if e.AsRoot != nil {
+			fmt.Fprintf(&b, "\nWhere jobs are root **broken in** %s.\n", names(e.AsRoot))
+		}
 		for _, backend := range slices.Sorted(maps.Keys(e.Skip)) {
 			fmt.Fprintf(&b, "\n**Not applicable** with %s: %s.\n", backend, e.Skip[backend])
 		}

@@ -95,7 +95,8 @@ func agentEntries() []Entry {
 		{
 			ID: "B6-files", Group: GroupPrivilege, Quick: true, Title: "a job can't see the agent's environment, root or directory",
 			Control: "the agent must be there as process 1", Weak: also(also(keptCaps, underRunc...), "root"), Inside: []string{"B6-agent"},
-			Judge: closed([]string{"EACCES", "EPERM"}, "read-environ", "read-maps", "read-auxv", "read-io", "root", "cwd", "directory"),
+			AsRoot: also(privileged, "caps"),
+			Judge:  agentFiles,
 		},
 		{
 			ID: "B6-signal", Group: GroupPrivilege, Quick: true, Title: "a job can't signal the agent or see its limits",
@@ -104,6 +105,17 @@ func agentEntries() []Entry {
 			Judge:  closed([]string{"EPERM"}, "stop", "rlimit"),
 		},
 	}
+}
+
+// agentFiles leaves out /proc/1/io where the job is root: gVisor lets root see how many
+// bytes a process has moved, which is nothing that the agent protects.
+func agentFiles(c *Case) Outcome {
+	held := []string{"EACCES", "EPERM"}
+	list := each("B6-agent", held, "read-environ", "read-maps", "read-auxv", "root", "cwd", "directory")
+	if !c.Bench.AsRoot() {
+		list = append(list, each("B6-agent", held, "read-io")...)
+	}
+	return c.attempts(list)
 }
 
 func agentMemory(c *Case) Outcome {

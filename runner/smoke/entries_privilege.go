@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/runner/guest/probe"
+	"github.com/quavon/quavon/runner/job"
 )
 
 // refused are the errors of what a capability would be needed for.
@@ -64,9 +65,11 @@ func capabilityEntries() []Entry {
 			},
 		},
 		{
-			ID: "B5-ids", Group: GroupPrivilege, Quick: true, Title: "a job is nobody special: neither root nor in a group of the host's",
+			ID: "B5-ids", Group: GroupPrivilege, Quick: true,
+			Title:   "a job is the user of its image, without one nobody special, in no other group, and never root of the host's kernel",
 			Control: "the agent's own id must be another",
 			Weak:    []string{"root", "agent-exposed", "agent-secret", "runc-root", "runc-kernel"},
+			AsRoot:  []string{"root", "runc-root", "runc-kernel"},
 			Inside:  []string{"B5-ids"}, Judge: ordinary,
 		},
 	}
@@ -125,8 +128,13 @@ func setuid(c *Case) Outcome {
 			broken = append(broken, l.Sub+" ran as "+effective)
 		}
 	}
-	if l := c.Find("B2-setuid", "found"); l != nil && l.Answer == "0" && !setuidOnHost() {
-		return Outcome{NotApplicable, "this host has no program with the setuid bit to show to a job"}
+	if l := c.Find("B2-setuid", "found"); l != nil && l.Answer == "0" {
+		if c.Bench.root.Kind == job.RootImage {
+			return Outcome{NotApplicable, "the image has no program with the setuid bit"}
+		}
+		if !setuidOnHost() {
+			return Outcome{NotApplicable, "this host has no program with the setuid bit to show to a job"}
+		}
 	}
 	if ran+len(broken) == 0 {
 		unsure = append(unsure, "no program with the setuid bit could be seen running")
@@ -147,33 +155,39 @@ func setuidOnHost() bool {
 	return false
 }
 
-// hostGroups are those whose members have more of a host than others.
-var hostGroups = []string{"root", "docker", "kvm", "disk", "sudo", "wheel", "adm", "shadow", "libvirt", "lxd", "incus"}
-
-// ordinary says whether a job is nobody special.
+// ordinary says whether a job is who it is meant to be. Root of a sandbox that has a
+// kernel of its own is nobody outside; with the host's kernel it is root there.
 func ordinary(c *Case) Outcome {
-	get := func(sub string) string {
+	get := func(sub string) []string {
 		if l := c.Find("B5-ids", sub); l != nil && l.Errno == "" {
-			return l.Answer
+			return strings.Fields(l.Answer)
 		}
-		return "?"
+		return nil
 	}
+	user := c.Bench.user
+	uid, gid := fmt.Sprint(user.UID), fmt.Sprint(user.GID)
+	groups := []string{gid}
+	for _, g := range user.Groups {
+		groups = append(groups, fmt.Sprint(g))
+	}
+	uids, gids, agent := get("uid"), get("gid"), get("agent")
 	var broken, unsure []string
-	uids := strings.Fields(get("uid"))
-	for _, id := range slices.Concat(uids, strings.Fields(get("gid")), strings.Fields(get("groups"))) {
-		switch id {
-		case "0":
-			broken = append(broken, "it has an id of root's")
-		case "?":
-			unsure = append(unsure, "its ids can't be read")
+	if len(uids) != 2 || len(gids) != 2 || c.Find("B5-ids", "groups") == nil {
+		unsure = append(unsure, "its ids can't be read")
+	}
+	for _, id := range uids {
+		if id != uid {
+			broken = append(broken, fmt.Sprintf("its uid is %.20s instead of %s", id, uid))
 		}
 	}
-	for name := range strings.FieldsSeq(get("group-names")) {
-		if slices.Contains(hostGroups, name) {
-			broken = append(broken, "it is in the group "+name)
+	for _, id := range append(gids, get("groups")...) {
+		if !slices.Contains(groups, id) {
+			broken = append(broken, fmt.Sprintf("it is in the group %.20s", id))
 		}
 	}
-	agent := strings.Fields(get("agent"))
+	if c.Bench.AsRoot() && c.Bench.Family() == Shared {
+		broken = append(broken, "it is root of the host's kernel")
+	}
 	if len(agent) != 4 || len(uids) == 0 {
 		unsure = append(unsure, "whose the agent is can't be read")
 	} else if slices.Contains(agent, uids[0]) {

@@ -15,5 +15,6 @@ func For(r *runner.Runner, image string) *Suite {
 	if b, ok := r.Backend.(interface{ Binary() string }); ok {
 		s.Binary = b.Binary()
 	}
+	s.User = r.User
 	return s
 }

@@ -47,33 +47,39 @@ func TestMutations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
 	}
-	guest := digest(t, sandboxtest.Guest(t))
 	slots := make(chan struct{}, atOnce)
 	for _, a := range weak.Arms {
 		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			r, err := weakened(t, a.Name).Run(t.Context(), smoke.Options{Full: true, Root: true, Only: asked(a.Name), Bound: bound(t, productionRunner(t).Backend)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Guest != guest {
-				t.Errorf("the probes were made by %s, not by %s", r.Guest, guest)
-			}
-			var broken []string
-			for _, x := range r.Results {
-				t.Logf("%-16s %-14s %s", x.ID, x.Verdict, x.Why)
-				if x.Verdict == smoke.Broken {
-					broken = append(broken, x.ID)
-				}
-			}
-			slices.Sort(broken)
+			broken := brokenIn(t, weakened(t, a.Name), asked(a.Name))
 			if want := breaks(a.Name); !slices.Equal(broken, want) {
 				t.Errorf("broken  %v\nmust be %v", broken, want)
 			}
 		})
 	}
+}
+
+// brokenIn makes probes, by the same program as everywhere, and lists those that are
+// broken.
+func brokenIn(t *testing.T, s *smoke.Suite, ids []string) (broken []string) {
+	t.Helper()
+	r, err := s.Run(t.Context(), smoke.Options{Full: true, Root: true, Only: ids, Bound: bound(t, productionRunner(t).Backend)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guest := digest(t, sandboxtest.Guest(t)); r.Guest != guest {
+		t.Errorf("the probes were made by %s, not by %s", r.Guest, guest)
+	}
+	for _, x := range r.Results {
+		t.Logf("%-16s %-14s %s", x.ID, x.Verdict, x.Why)
+		if x.Verdict == smoke.Broken {
+			broken = append(broken, x.ID)
+		}
+	}
+	slices.Sort(broken)
+	return broken
 }
 
 // Every probe is broken somewhere, and every weakened sandbox breaks something.

@@ -76,6 +76,9 @@ type Entry struct {
 	Title, Control string
 	// Weak names the weakened sandboxes in which it must be broken.
 	Weak []string
+	// AsRoot names those in which it must be broken where jobs are meant to be root; nil
+	// asks no other question of root than of others.
+	AsRoot []string
 	// Quick probes belong to the quick set.
 	Quick bool
 	// Skip says why it doesn't apply, by backend.

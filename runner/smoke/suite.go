@@ -17,6 +17,7 @@ import (
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/guest/probe"
+	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 )
@@ -33,8 +34,10 @@ type Suite struct {
 	Binary string
 	// Locate lists the host's processes of a sandbox; nil can't.
 	Locate func(ctx context.Context, id string) ([]int, error)
-	// Image is a digest to run in where the host's toolchain can't be shown.
+	// Image is a digest to run in; "" is the host's toolchain, where it can be shown.
 	Image string
+	// User says who a job in a root is meant to run as.
+	User func(ctx context.Context, in job.Root) (image.User, error)
 	// World is what must not be reached, nil for one of the test's own. It is given where a
 	// weakened sandbox is on its network.
 	World *World
@@ -64,7 +67,7 @@ func (s *Suite) Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.bench()
+	b, err := s.bench(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +108,7 @@ func choose(backend string, o Options) (run []Entry, left []NotRun) {
 }
 
 // bench prepares the host for a test.
-func (s *Suite) bench() (*Bench, error) {
+func (s *Suite) bench(ctx context.Context) (*Bench, error) {
 	dir, err := os.MkdirTemp(s.TempDir, "quavon-smoke-")
 	if err != nil {
 		return nil, err
@@ -114,11 +117,14 @@ func (s *Suite) bench() (*Bench, error) {
 		Suite: s, Nonce: strings.ToLower(rand.Text()[:12]), Dir: dir, Workspace: dir + "/workspace",
 		Params: map[string][]string{}, root: job.Root{Kind: job.RootHost}, limits: s.limits(),
 	}
-	if s.Policies[sandbox.PolicyRootHost] != sandbox.Enforced || !has(s.Policies, sandbox.PolicyRootHost) {
+	if s.Image != "" || s.Policies[sandbox.PolicyRootHost] != sandbox.Enforced || !has(s.Policies, sandbox.PolicyRootHost) {
 		b.root = job.Root{Kind: job.RootImage, Image: s.Image}
 		if s.Image == "" {
 			err = errors.New("the backend runs images only, and there is none to run the probes in")
 		}
+	}
+	if err == nil {
+		b.user, err = s.User(ctx, b.root)
 	}
 	if err == nil {
 		// Whoever finds the directory may use it: that is what the probes try.

@@ -12,11 +12,11 @@ var (
 	unfiltered = also(privileged, "runc-no-seccomp")
 	// underRunc share the host's kernel.
 	underRunc = also(unfiltered, "runc", "runc-suid", "runc-unmasked", "runc-devices", "runc-host-pid", "runc-host-ipc",
-		"runc-host-network", "runc-leaked-fd", "runc-socket")
+		"runc-host-network", "runc-leaked-fd", "runc-socket", "runc-cgroup")
 	// shown have a mount besides: what they show, or a program of theirs.
 	shown = []string{
 		"uds", "docker-socket", "device", "shared-dir", "host-root-ro", "host-root-rw", "suid", "root",
-		"runc-suid", "runc-socket",
+		"runc-suid", "runc-socket", "runc-cgroup",
 	}
 )
 

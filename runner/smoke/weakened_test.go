@@ -1,12 +1,9 @@
 package smoke_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner"
-	"github.com/quavon/quavon/runner/sandbox/cgroup"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/smoke"
 	"github.com/quavon/quavon/runner/smoke/weak"
@@ -27,104 +24,59 @@ import (
 // weakened is a suite that takes the sandboxes of an arm for runsc's.
 func weakened(t *testing.T, arm string) *smoke.Suite {
 	t.Helper()
+	return weakenedLike(t, arm, productionRunner(t), "")
+}
+
+// weakenedRoot has jobs that are meant to be root.
+func weakenedRoot(t *testing.T, arm string) *smoke.Suite {
+	t.Helper()
+	like := productionRunner(t)
+	return weakenedLike(t, arm, like, rootImage(t, like))
+}
+
+func weakenedLike(t *testing.T, arm string, like *runner.Runner, image string) *smoke.Suite {
+	t.Helper()
 	a, err := weak.Find(arm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	like := productionRunner(t)
-	s := smoke.For(like, "")
-	world, err := smoke.NewWorld(fmt.Sprintf("%d-%s", os.Getpid(), arm))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	lab := newLab(t, a, world)
-	r, err := a.Runner(lab, like)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
-	s.Runner, s.World, s.Locate = r, world, locate
-	s.WithDoor = func(d runner.Door) smoke.Runner { return r.WithDoor(d) }
-	return s
-}
-
-// locate lists the processes of a sandbox by its control group.
-func locate(_ context.Context, id string) ([]int, error) { return cgroup.Detect().Group(id).Procs() }
-
-// newLab has what an arm needs.
-func newLab(t *testing.T, a weak.Arm, w *smoke.World) weak.Lab {
-	t.Helper()
 	d, err := state.Open(statetest.Path(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := weak.Lab{Runsc: sandboxtest.Runsc(t), State: d, HostNetns: w.Path(), Dial: func(context.Context, string, string) (c net.Conn, err error) {
-		err = w.Inside(func() error { c, err = net.Dial("tcp", "127.0.0.1:80"); return err })
-		return c, err
-	}}
-	make := map[weak.Need]func(){
-		weak.NeedRunc:   func() { l.Runc = weaktest.Runc(t) },
-		weak.NeedShim:   func() { l.Shim = weaktest.Shim(t) },
-		weak.NeedSetuid: func() { l.Setuid = weaktest.Setuid(t, sandboxtest.Guest(t)) },
-		weak.NeedDevice: func() { l.Device = weaktest.Device(t) },
-		weak.NeedDir:    func() { l.Dir = openDir(t) },
-		weak.NeedSocket: func() { l.Socket = socket(t) },
-		weak.NeedNetns:  func() { l.Netns = netns(t, w) },
-		weak.NeedSecret: func() { l.Secret = smoke.Secret() },
+	l := weak.Lab{
+		Accept: runsc.RiskWeakArm, Runsc: sandboxtest.Runsc(t), State: d, Net: func(w *smoke.World) (string, error) { return netns(t, w), nil },
 	}
-	for _, n := range a.Needs {
-		if f := make[n]; f != nil {
-			f()
+	if slices.Contains(a.Needs, weak.NeedRunc) {
+		l.Runc = weaktest.Runc(t)
+	}
+	if slices.Contains(a.Needs, weak.NeedShim) {
+		l.Shim = weaktest.Shim(t)
+	}
+	s, release, err := a.Suite(l, like, image, openDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := release(); err != nil {
+			t.Error(err)
 		}
-	}
-	return l
+	})
+	return s
 }
 
+// openDir is a directory that everybody gets to, with a short path.
 func openDir(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
+	dir, err := os.MkdirTemp("", "quavon-weak-") //nolint:usetesting // a socket's path is short
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// socket greets whoever comes.
-func socket(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "quavon-socket-") //nolint:usetesting // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	p := filepath.Join(dir, "docker.sock")
-	l, err := net.Listen("unix", p)
-	if err == nil {
-		t.Cleanup(func() { l.Close() })
-		err = os.Chmod(p, 0o666)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"))
-			c.Close()
-		}
-	}()
-	return p
 }
 
 // netns is a network namespace with an interface that leads to the world.

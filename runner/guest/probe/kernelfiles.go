@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -88,6 +89,30 @@ func controlGroups(c *Context) {
 		return strings.Join(found, " "), err
 	})
 	eachInChild("mount-v1", "mount-v2")(c)
+	if name := c.Params[ParamGroup]; len(name) == 1 {
+		c.Try("make", func() (string, error) { return makeGroups(name[0]) })
+	}
+}
+
+// ParamGroup names a control group to make where one can be.
+const ParamGroup = "group"
+
+// makeGroups makes a group in each hierarchy, and leaves it to be seen from outside.
+func makeGroups(name string) (made string, err error) {
+	all, err := mounts()
+	for _, m := range all {
+		if strings.HasPrefix(m.fstype, "cgroup") {
+			if e := os.Mkdir(filepath.Join(m.target, name), 0o755); e == nil {
+				made += m.target + " "
+			} else {
+				err = e
+			}
+		}
+	}
+	if made != "" {
+		return strings.TrimSpace(made), nil
+	}
+	return "", cmp.Or(err, error(unix.ENOENT))
 }
 
 // writableGroups are files of control groups below a directory that open for writing.

@@ -141,6 +141,7 @@ var underRunc = []Arm{
 	runc("runc-host-pid", "runc in the host's pid namespace", nil, filtered, withoutNamespace(specs.PIDNamespace)),
 	runc("runc-host-ipc", "runc in the host's IPC namespace", nil, filtered, withoutNamespace(specs.IPCNamespace)),
 	runc("runc-host-network", "runc in the host's network", []Need{NeedHost}, filtered, inNetns(hostNetns)),
+	runc("runc-cgroup", "runc, with the control groups writable for root", nil, filtered, groupsWritable),
 	runcLeak,
 	runc("runc-socket", "runc, with a socket of the host's", []Need{NeedSocket}, filtered,
 		show(func(l Lab) string { return filepath.Dir(l.Socket) }, Sockets, "rw")),

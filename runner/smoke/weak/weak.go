@@ -2,8 +2,8 @@
 // the controls of the escape probes: a probe is worth something only if it reports
 // the sandbox in which what it looks for is there. The job, the agent and the way
 // through the runner are the same as ever; what differs is the bundle, the runtime's
-// arguments, the runtime, or what the job is allowed. Not for production, which
-// refuses it.
+// arguments, the runtime, or what the job is allowed. Refused on a host
+// on which nobody has accepted it by name.
 package weak
 
 import (
@@ -19,12 +19,16 @@ import (
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
+	"github.com/quavon/quavon/runner/smoke"
 	"github.com/quavon/quavon/runner/state"
 )
 
 // Lab is what weakened sandboxes are made with. Only what an arm Needs has to be
 // there.
 type Lab struct {
+	// Accept is runsc.RiskWeakArm where weakened sandboxes may run; else none is made.
+	Accept string
+
 	Runsc, Runc string
 	// Shim is the host path of the program shim, alone in its directory.
 	Shim string
@@ -41,6 +45,8 @@ type Lab struct {
 	// Netns is the path of a network namespace with an interface for gVisor to take,
 	// HostNetns that of one that stands for the host's: what gets out must get nowhere.
 	Netns, HostNetns string
+	// Net makes Netns so that it leads to a world; nil can't.
+	Net func(*smoke.World) (path string, err error)
 	// Secret is a value that no job may find.
 	Secret string
 	// Dial is how an open door connects; nil is this host's way.
@@ -109,7 +115,7 @@ func (a Arm) backend(l Lab) (b sandbox.Backend, release func(), err error) {
 	if err := l.missing(a.Needs); err != nil {
 		return nil, nil, fmt.Errorf("weakened sandbox %s: %w", a.Name, err)
 	}
-	w := runsc.Weakness{Name: a.Name}
+	w := runsc.Weakness{Name: a.Name, Accept: l.Accept}
 	release = func() {}
 	if a.leak != "" {
 		f, err := os.Open(a.leak)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
@@ -75,6 +76,7 @@ print(s.recv(100))'`, `200 OK`},
 	{"runc-host-pid", `ls -d /proc/HOSTPID && cat /proc/HOSTPID/comm`, `weak.test`},
 	{"runc-host-ipc", `readlink /proc/self/ns/ipc`, `\[4026531839\]`},
 	{"runc-host-network", `python3 -c 'import socket; socket.create_connection(("127.0.0.1", 80), 2); print("connected")'; uname -r`, `connected\n` + regexp.QuoteMeta(release())},
+	{"runc-cgroup", `grep -o '/sys/fs/cgroup/memory rw' /proc/self/mountinfo; uname -r`, `memory rw\n` + regexp.QuoteMeta(release())},
 	{"runc-leaked-fd", `cat /proc/self/fd/3/etc/dpkg/origins/default`, `Vendor`},
 	{"runc-socket", connect("/mnt/sockets/s") + "; uname -r", `greeting.*\n` + regexp.QuoteMeta(release())},
 }
@@ -132,28 +134,26 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// Neither in production nor without what it needs is a weakened sandbox made.
+// Neither where nobody has accepted it nor without what it needs is a weakened sandbox
+// made.
 func TestRefused(t *testing.T) {
 	d := statetest.Dir(t)
 	a, err := weak.Find("host-root-rw")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, env := range []string{"QUAVON_ENV=production", "QUAVON_EDITION=enterprise"} {
-		name, value, _ := strings.Cut(env, "=")
-		t.Run(env, func(t *testing.T) {
-			t.Setenv(name, value)
-			if _, err := a.Runner(weak.Lab{Runsc: "/bin/true", State: d}, &runner.Runner{}); err == nil {
-				t.Error("a weakened sandbox could be made")
-			}
-		})
+	for _, accept := range []string{"", "restart-docker", "yes"} {
+		_, err := a.Runner(weak.Lab{Runsc: "/bin/true", State: d, Accept: accept}, &runner.Runner{})
+		if err == nil || !strings.Contains(fault.Hint(err), "--accept-risk=weak-arm") {
+			t.Errorf("accepted %q: %v", accept, err)
+		}
 	}
-	r, err := a.Runner(weak.Lab{Runsc: "/bin/true", State: d}, &runner.Runner{})
+	r, err := a.Runner(weak.Lab{Runsc: "/bin/true", State: d, Accept: runsc.RiskWeakArm}, &runner.Runner{})
 	if err != nil || r.Backend.Name() == runsc.Name {
 		t.Errorf("%v; a weakened backend has the name of the real one", err)
 	}
 	for _, a := range weak.Arms {
-		if _, err := a.Runner(weak.Lab{State: d}, &runner.Runner{}); a.Needs != nil && err == nil {
+		if _, err := a.Runner(weak.Lab{State: d, Accept: runsc.RiskWeakArm}, &runner.Runner{}); a.Needs != nil && err == nil {
 			t.Errorf("%s was made without %v", a.Name, a.Needs)
 		}
 	}
@@ -170,7 +170,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	d := statetest.Dir(t)
 	l := &lab{guest: sandboxtest.Guest(t), Lab: weak.Lab{
-		Runsc: sandboxtest.Runsc(t), Runc: weaktest.Runc(t), State: d, Dir: t.TempDir(), Secret: "hidden",
+		Accept: runsc.RiskWeakArm, Runsc: sandboxtest.Runsc(t), Runc: weaktest.Runc(t), State: d, Dir: t.TempDir(), Secret: "hidden",
 		Shim: weaktest.Shim(t), Setuid: setuidShell(t), Device: weaktest.Device(t), Socket: filepath.Join(t.TempDir(), "s"),
 	}}
 	l.Netns, l.HostNetns = netns(t)
