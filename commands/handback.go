@@ -25,6 +25,7 @@ type handback struct {
 }
 
 func newHandback(o *runOptions, spec job.Spec) *handback {
+	spec.Secrets = nil // the runner forgets them before this ends
 	h := &handback{o: o, spec: spec, since: time.Now(), shown: map[string]fs.FileInfo{}, diffs: map[string]*workspace.Diff{}}
 	for _, m := range spec.Mounts {
 		if fi, err := os.Stat(m.Source); err == nil { // else the backend says so

@@ -109,8 +109,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Net, "net", nil,
 		"HOST[,HOST...] to let the job reach: by TLS, or as http://HOST[/PATH] or tcp://HOST:PORT; *.HOST for all below it")
 	f.StringSliceVar(&o.NetCIDR, "net-private", nil, "private network (CIDR) that names of --net may lead to")
-	f.StringArrayVar(&o.Secrets, "secret", nil,
-		"id=NAME,url=URL,header=HEADER,env=VARIABLE|src=FILE: credential that the job uses at that URL without seeing it (repeatable)")
+	f.StringArrayVar(&o.Secrets, "secret", nil, secretUsage)
 	o.limitFlags(f)
 	f.BoolVarP(&o.TTY, "tty", "t", false, "give the job a terminal")
 	f.StringVar(&o.JSON, "json", "", "write the result as JSON to stdout, and the job's output to stderr; or =FILE")

@@ -65,8 +65,17 @@ func (o *runOptions) spec(have sandbox.Policies) (job.Spec, error) {
 	if len(o.Net) > 0 {
 		s.Allow, s.Steps[0].Network = o.Net, job.NetworkRegistries
 	}
-	s.Secrets, err = o.secrets()
+	s.Secrets, err = o.secrets(s.Mounts)
 	return s, err
+}
+
+// secrets reads --secret.
+func (o *runOptions) secrets(mounts []job.Mount) ([]job.Secret, error) {
+	f := secretFlags{texts: o.Secrets, workspace: o.Workspace, lookupEnv: o.LookupEnv}
+	for _, m := range mounts {
+		f.shown = append(f.shown, m.Source)
+	}
+	return f.read()
 }
 
 // limits are those asked for, and those defaults that the backend enforces:
@@ -117,6 +126,9 @@ func (o *runOptions) addMounts(s *job.Spec) error {
 	}
 	for _, r := range o.ReadOnly {
 		dir, target := splitMount(r, "")
+		if err := o.checkOutput("--ro", dir); err != nil {
+			return err
+		}
 		if err := addMount(s, "--ro", dir, target, job.MountReadOnly); err != nil {
 			return err
 		}
@@ -124,7 +136,8 @@ func (o *runOptions) addMounts(s *job.Spec) error {
 	return nil
 }
 
-// checkOutput refuses to write where a link in the workspace leads to.
+// checkOutput refuses what a link in the workspace leads to: to write there, or to show
+// it.
 func (o *runOptions) checkOutput(flag, path string) error {
 	if path == "" || path == "-" || o.Workspace == "none" {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quavon/quavon/runner/client"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/job"
 )
 
 // submitOptions are what quavon submit was asked for.
@@ -25,6 +26,8 @@ type submitOptions struct {
 	Image     string
 	User      string
 	Env       []string
+	Net       []string
+	Secrets   []string
 	Patch     string
 	Collect   []string
 	Out       string
@@ -54,12 +57,14 @@ made. The result counts only when it is signed by the queue's key.
 
 When no healthy runner offers what the job wants, it is refused at once.
 
-Secrets have no flags: VALKEY_URL, or VALKEY_URL_FILE and others that "quavon runner
---print-config" lists, and QUAVON_SANDBOX_SIGNING_KEY_FILE.`
+The queue's own secrets have no flags: VALKEY_URL, or VALKEY_URL_FILE and others that
+"quavon runner --print-config" lists, and QUAVON_SANDBOX_SIGNING_KEY_FILE. --secret
+gives the job a credential that it uses without seeing it; it travels sealed.`
 
 const submitExample = `  quavon submit -- make test
   quavon submit --image node22 --patch fix.diff -- npm run codemod
   quavon submit --job ci.json --ref main --collect 'reports/**' --out results
+  quavon submit --net api.example --secret id=TOKEN,url=https://api.example/v1,header=Authorization,env=MY_TOKEN -- ./fetch.sh
   id=$(quavon submit --detach -- make test); quavon submit --wait "$id"
   quavon submit --cancel "$id"`
 
@@ -92,6 +97,8 @@ func (o *submitOptions) flags(f *pflag.FlagSet) {
 	f.StringVarP(&o.Image, "image", "i", "", "image to run in: a name of the lock, or a digest; the runner's own toolchain without")
 	f.StringVarP(&o.User, "user", "u", "", "user of the image to run as: NAME, UID or UID:GID")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "KEY=VALUE for the job, or KEY to pass yours on (repeatable)")
+	f.StringSliceVar(&o.Net, "net", nil, "HOST[,HOST...] to let the command reach, as quavon run --net, as far as the runner's operator allows it")
+	f.StringArrayVar(&o.Secrets, "secret", nil, secretUsage)
 	f.StringVar(&o.Patch, "patch", "", `write the job's changes as a git patch to this file; "-" is stdout`)
 	f.StringArrayVar(&o.Collect, "collect", nil, "hand back files of the workspace that match this pattern (repeatable); needs --out")
 	f.StringVar(&o.Out, "out", "", "directory for what --collect finds")
@@ -128,6 +135,10 @@ func (o *submitOptions) check() error {
 		return fault.New("a command, --job, --wait and --cancel exclude each other", "give one of them")
 	case o.Detach && (o.Wait != "" || o.Cancel != "" || o.Patch != "" || o.JSON != "" || o.Out != ""):
 		return fault.New("--detach hands nothing back", "give --patch, --out and --json to `quavon submit --wait ID` later")
+	case len(o.Net) > 0 && len(o.Argv) == 0:
+		return fault.New("--net is for a command", "a job file says what its steps may reach: allow, and network")
+	case len(o.Secrets) > 0 && len(o.Net) == 0 && o.JobFile == "":
+		return fault.New("--secret without --net", "name the host of its url: --net HOST")
 	case o.Ref != "" && o.Workspace == "none":
 		return fault.New("--ref needs the workspace's repository", "leave out --workspace none")
 	case o.Patch == "-" && o.JSON == "-":
@@ -152,6 +163,9 @@ func (o *submitOptions) job() (client.Job, error) {
 		}
 	} else {
 		j.Steps = []client.Step{{Run: o.Argv}}
+		if len(o.Net) > 0 {
+			j.Allow, j.Steps[0].Network = o.Net, job.NetworkRegistries
+		}
 	}
 	o.override(&j)
 	if err := o.addEnv(&j); err != nil {

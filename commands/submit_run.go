@@ -18,6 +18,10 @@ import (
 
 // submitJob does what the flags ask for. The error carries the process's exit code.
 func submitJob(ctx context.Context, o *submitOptions) error {
+	// First of all, since a refused job has a result too.
+	if err := o.checkOutputs(); err != nil {
+		return err
+	}
 	c, err := o.settings.client(ctx, o.program)
 	if err != nil {
 		return err
@@ -67,6 +71,9 @@ func (o *submitOptions) ticket(ctx context.Context, c *client.Client) (*client.T
 		return nil, err
 	}
 	if err := o.addWorkspace(ctx, &j); err != nil {
+		return nil, err
+	}
+	if err := o.addSecrets(&j); err != nil {
 		return nil, err
 	}
 	return c.Submit(ctx, j)

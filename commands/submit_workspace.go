@@ -55,6 +55,19 @@ func (o *submitOptions) imageDigest(name string) (string, error) {
 	return pinned.Config, nil
 }
 
+// checkOutputs refuses to write where a link in the workspace leads to.
+func (o *submitOptions) checkOutputs() error {
+	for flag, path := range map[string]string{"--patch": o.Patch, "--out": o.Out, "--json": o.JSON} {
+		if path == "" || path == "-" || o.Workspace == "none" {
+			continue
+		}
+		if err := workspace.CheckOutput(path, o.Workspace); err != nil {
+			return &fault.Error{What: flag, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
+		}
+	}
+	return nil
+}
+
 // addWorkspace makes the job send what is asked for.
 func (o *submitOptions) addWorkspace(ctx context.Context, j *client.Job) error {
 	if o.Workspace == "none" {
@@ -63,14 +76,6 @@ func (o *submitOptions) addWorkspace(ctx context.Context, j *client.Job) error {
 	dir, err := workspace.CheckWorkspace(o.Workspace)
 	if err != nil {
 		return &fault.Error{What: "--workspace " + o.Workspace, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
-	}
-	for flag, path := range map[string]string{"--patch": o.Patch, "--out": o.Out, "--json": o.JSON} {
-		if path == "" || path == "-" {
-			continue
-		}
-		if err := workspace.CheckOutput(path, dir); err != nil {
-			return &fault.Error{What: flag, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
-		}
 	}
 	if o.Ref == "" {
 		j.Dir = dir
@@ -83,6 +88,20 @@ func (o *submitOptions) addWorkspace(ctx context.Context, j *client.Job) error {
 	j.RepoPath = workspace.RepoPath(dir)
 	j.Snapshot = func(ctx context.Context, w io.Writer) error { return archive(ctx, dir, commit, w) }
 	return nil
+}
+
+// addSecrets reads --secret.
+func (o *submitOptions) addSecrets(j *client.Job) (err error) {
+	f := secretFlags{texts: o.Secrets, workspace: o.Workspace, lookupEnv: o.LookupEnv}
+	if o.Workspace != "none" {
+		dir, err := workspace.CheckWorkspace(o.Workspace)
+		if err != nil {
+			return err
+		}
+		f.shown = []string{dir}
+	}
+	j.Secrets, err = f.read()
+	return err
 }
 
 // git runs git without what a repository's own configuration could make it run.

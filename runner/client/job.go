@@ -50,6 +50,9 @@ type Job struct {
 	// Attempts is how many runners may be lost with it: 3.
 	Attempts int `json:"attempts,omitempty"`
 
+	// Secrets are used by steps with a network, and seen by none. They travel sealed. A
+	// job file has none: who knows a value says where it may go.
+	Secrets []job.Secret `json:"-"`
 	// Dir is the directory to send as the workspace; "" sends none.
 	Dir string `json:"-"`
 	// Snapshot writes the workspace as a tar stream, instead of Dir.
@@ -131,7 +134,7 @@ func (j *Job) task(id string) (task.Task, error) {
 	t := task.Task{
 		Spec: job.Spec{
 			ID: id, Root: job.Root{Kind: job.RootHost}, Steps: j.steps(), Limits: j.Limits.spec(), Collect: j.Collect,
-			Allow: j.Allow,
+			Allow: j.Allow, Secrets: j.Secrets,
 		},
 		Workspace: j.Dir != "" || j.Snapshot != nil, RepoPath: j.RepoPath, Outbox: j.Outbox,
 	}
