@@ -59,6 +59,7 @@ func (a *attempt) run(ctx context.Context) error {
 	if a.task, err = task.Decode(a.claim.Payload); err != nil {
 		return err
 	}
+	a.claim.Payload = nil // it has the values of secrets, and the attempt outlives their use
 	if a.task.Spec.ID != a.claim.ID {
 		return fault.New("the task is another job's", "don't take payloads from other jobs").WithCode(string(job.ReasonRejected))
 	}

@@ -68,6 +68,7 @@ func (a *attempt) inSandbox(ctx context.Context) error {
 	log := &stepLog{out: a.claim.Output(sending), steps: a.task.Spec.Steps}
 	spec := a.task.ForWorkspace(a.workspaceDir())
 	spec.ID = sandboxID(a.claim)
+	a.task.Spec.Secrets = nil // the runner forgets its own with the last step that uses them
 	if a.task.Outbox != nil {
 		spec.Collect = append(spec.Collect[:len(spec.Collect):len(spec.Collect)], a.task.Outbox.Path)
 	}
