@@ -57,6 +57,14 @@ func (s Set) CheckTarget(target string) error {
 	return nil
 }
 
+// CheckName refuses a method or the name of a field that has a placeholder in it.
+func (s Set) CheckName(name string) error {
+	if p, ok := first(name); ok {
+		return s.misplaced(p, "in the method or the name of a field")
+	}
+	return nil
+}
+
 // escape is one octet, encoded; what isn't one stands for itself, as lenient servers
 // have it.
 var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)

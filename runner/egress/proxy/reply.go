@@ -38,6 +38,10 @@ func advice(to policy.Request, reason policy.Reason) string {
 		return "this step has used up what it may"
 	case ReasonPlaceholder, ReasonUnknown:
 		return "a secret goes only to the URL and the header it is bound to"
+	case ReasonUpgrade:
+		return "WebSocket doesn't work on the host of a secret: use its HTTP interface, or a host without one"
+	case ReasonEncoded:
+		return "values couldn't be kept out of it; its server must heed Accept-Encoding: identity"
 	case ReasonUntrusted:
 		return "an operator trusts another authority with SSL_CERT_FILE"
 	}

@@ -110,8 +110,18 @@ func (h *head) remove(keys ...string) {
 	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return slices.Contains(keys, f.key) })
 }
 
-// overrides are fields by which some servers take another path for the request's.
-var overrides = []string{"x-original-url", "x-rewrite-url", "x-forwarded-prefix"}
+// overrides are fields by which some servers take another path or host for the request's.
+var overrides = []string{
+	"x-original-url", "x-rewrite-url", "x-forwarded-prefix", "x-forwarded-path", "x-forwarded-uri", "x-envoy-original-path",
+	"forwarded", "x-forwarded-host", "x-forwarded-server", "x-original-host", "x-host", "x-http-host-override",
+}
+
+// partial are fields that make a server send a value in parts or in another character
+// set, or its digest: what comes back then couldn't be recognized. They are left out of
+// all requests to the host, since it may have kept the value of an earlier one.
+var partial = []string{
+	"range", "if-range", "request-range", "accept-charset", "a-im", "want-digest", "want-content-digest", "want-repr-digest",
+}
 
 // fill puts values in the places of placeholders. The error is of one that may not be
 // where it is.
@@ -123,8 +133,14 @@ func (c *client) fill(r *request) error {
 	if err := secrets.CheckTarget(r.path); err != nil {
 		return err
 	}
+	if err := secrets.CheckName(r.method); err != nil {
+		return err
+	}
 	filled := false
 	for i, f := range r.fields {
+		if err := secrets.CheckName(f.name); err != nil {
+			return err
+		}
 		value, err := secrets.Resolve(r.target, r.path, f.key, f.value)
 		if err != nil {
 			return err
@@ -149,10 +165,10 @@ func (c *client) fill(r *request) error {
 	}
 	r.scrub = c.s.patterns
 	r.remove("accept-encoding")
+	r.remove(partial...)
 	r.fields = append(r.fields, field{"Accept-Encoding", "accept-encoding", "identity"})
 	if filled {
-		// A value that comes back in parts couldn't be recognized.
-		r.remove(append([]string{"range", "if-range"}, overrides...)...)
+		r.remove(overrides...)
 	}
 	return nil
 }
@@ -246,7 +262,7 @@ func scrubHead(h *head, p *secret.Patterns) error {
 	}
 	h.line = p.Text(h.line)
 	for i, f := range h.fields {
-		h.fields[i].value = p.Text(f.value)
+		h.fields[i].name, h.fields[i].value = p.Text(f.name), p.Text(f.value)
 	}
 	h.remove("alt-svc") // it leads around here
 	return nil
