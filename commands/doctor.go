@@ -34,6 +34,7 @@ type doctorOptions struct {
 	Edition        string
 	EnvFile        string
 	Ignore, Only   []string
+	Accept         []string
 	Explain        string
 	Wait           time.Duration
 	Backend, Runsc string
@@ -77,6 +78,8 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 		"community, or enterprise, where a runner on the API's host is a failure (default: "+envEdition+")")
 	f.StringSliceVar(&o.Only, "only", nil, "make only these checks, and those they need")
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "don't count these checks; QD957 can't be ignored")
+	f.StringSliceVar(&o.Accept, "accept-risk", nil, "with --local, run weakened sandboxes on this host too, to see that the probes "+
+		"find them out: "+runsc.RiskWeakArm)
 	f.BoolVar(&o.Strict, "strict", false, "count warnings as failures")
 	f.DurationVar(&o.Wait, "wait", 0, "give up what has not ended after this time; 0 waits for each check's own")
 	f.BoolVar(&o.List, "list", false, "list the checks")
@@ -96,6 +99,9 @@ func (o *doctorOptions) check() error {
 	}
 	o.Local = o.Local || o.AllBackends
 	o.Smoke = o.Smoke || o.Local
+	if err := o.checkRisks(); err != nil {
+		return err
+	}
 	return checkBackend(o.Backend)
 }
 

@@ -75,7 +75,7 @@ func (s *localSandbox) probes(ctx context.Context) doctor.Finding {
 			runner: s.runner, identify: subject.Identify, image: func(context.Context) (string, error) { return s.rootImage() },
 		}
 	}
-	return t.check(ctx, s.Full)
+	return s.withControls(ctx, t.check(ctx, s.Full))
 }
 
 // backend opens the backend and keeps it for the checks after it.

@@ -71,7 +71,22 @@ func (t *smokeTest) probe(ctx context.Context) (queue.Smoke, error) {
 
 func smokeOf(r *smoke.Report) queue.Smoke {
 	e := r.Evidence()
-	return queue.Smoke{Passed: e.Passed, Probes: len(r.Results), Failed: e.NotHeld, At: e.At}
+	s := queue.Smoke{Passed: e.Passed, Probes: len(r.Results), Failed: e.NotHeld, At: e.At}
+	for _, x := range r.Results {
+		if x.Verdict == smoke.Broken || x.Verdict == smoke.CouldNotRun {
+			s.Why = append(s.Why, probeLine(x))
+		}
+	}
+	return s
+}
+
+// probeLine is a probe's outcome.
+func probeLine(x smoke.Result) string {
+	line := fmt.Sprintf("%s %s: %s", x.ID, x.Verdict, x.Title)
+	if x.Why != "" {
+		line += ": " + x.Why
+	}
+	return line
 }
 
 // check makes the probes for a doctor. A service obeys what they say.
@@ -117,15 +132,11 @@ func smokeFinding(r *smoke.Report, err error) doctor.Finding {
 		set, r.Took.Round(100*time.Millisecond).Seconds())
 	var bad, notes []string
 	for _, x := range r.Results {
-		line := fmt.Sprintf("%s %s: %s", x.ID, x.Verdict, x.Title)
-		if x.Why != "" {
-			line += ": " + x.Why
-		}
 		switch x.Verdict {
 		case smoke.Broken, smoke.CouldNotRun:
-			bad = append(bad, line)
+			bad = append(bad, probeLine(x))
 		case smoke.NotApplicable:
-			notes = append(notes, line)
+			notes = append(notes, probeLine(x))
 		case smoke.Held:
 		}
 	}

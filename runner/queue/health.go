@@ -67,16 +67,28 @@ type Smoke struct {
 	At     time.Time `json:"at"`
 	// Bound is what the probes ran on.
 	Bound evidence.Bound `json:"bound"`
+	// Why says of each that failed what came back. It stays with the runner: part of it
+	// is what a sandbox said.
+	Why []string `json:"-"`
 }
 
 // SmokeMaxAge is how old a smoke test may be. Runners repeat it every 6 hours.
 const SmokeMaxAge = 7 * time.Hour
 
+// ClockSkew is how far clocks of hosts may differ.
+const ClockSkew = time.Minute
+
 // Ready says whether the runner may be given jobs of a class: it is healthy, its smoke
 // test passed not too long ago, and it offers the class.
 func (h Health) Ready(class string, now time.Time) bool {
-	return h.State == StateHealthy && slices.Contains(h.Classes, class) &&
-		h.Smoke != nil && h.Smoke.Passed && now.Sub(h.Smoke.At) < SmokeMaxAge
+	return h.State == StateHealthy && slices.Contains(h.Classes, class) && h.Smoke != nil && h.Smoke.Passed && h.Smoke.Fresh(now, SmokeMaxAge)
+}
+
+// Fresh says whether the test isn't older than most. One of the future is none: by it a
+// clock that was set back, or a forged date, would make a test last for ever.
+func (s *Smoke) Fresh(now time.Time, most time.Duration) bool {
+	age := now.Sub(s.At)
+	return age < most && age >= -ClockSkew
 }
 
 func (q *Queue) healthContext(runner string) envelope.Context {

@@ -61,7 +61,7 @@ func (o *Options) complete() {
 	o.Name = cmp.Or(o.Name, "default")
 	o.Lease = cmp.Or(o.Lease, 15*time.Second)
 	o.Retention = cmp.Or(o.Retention, time.Hour)
-	o.Skew = cmp.Or(o.Skew, time.Minute)
+	o.Skew = cmp.Or(o.Skew, ClockSkew)
 	o.MaxQueued = cmp.Or(o.MaxQueued, 50_000)
 	o.MaxSnapshot = cmp.Or(o.MaxSnapshot, 4<<30)
 	o.MaxFile = cmp.Or(o.MaxFile, 4<<30)

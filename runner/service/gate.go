@@ -144,7 +144,7 @@ func (g *gate) classes() []string {
 func (g *gate) stale(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.smoke == nil || now.Sub(g.smoke.At) > probeEvery || g.state == queue.StateUnknown
+	return g.smoke == nil || !g.smoke.Fresh(now, probeEvery) || g.state == queue.StateUnknown
 }
 
 // judge takes a test's word, unless the host changed while it ran.

@@ -3,11 +3,13 @@ package service
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/runner/sandbox/tail"
 )
 
 // How often things happen.
@@ -68,8 +70,28 @@ func (s *Service) probe(ctx context.Context) {
 		err = context.Cause(ctx)
 	}
 	s.gate.judge(smoke, tested, err)
+	s.tell(smoke, err)
+}
+
+// Bounds of what is told of a test that failed.
+const (
+	maxReasons = 16
+	maxReason  = 500
+)
+
+// tell writes what a test said into the log. What came out of a sandbox is cut and
+// escaped.
+func (s *Service) tell(smoke queue.Smoke, err error) {
 	h := s.gate.record()
 	s.Log.Info("the sandboxes were tested", "state", h.State, "why", h.Why, "failed", smoke.Failed, "error", err)
+	for i, why := range smoke.Why {
+		if i == maxReasons {
+			s.Log.Warn("more probes failed", "count", len(smoke.Why)-i)
+			return
+		}
+		why = tail.Escape(why[:min(len(why), maxReason)])
+		s.Log.Warn("a probe failed", "what", strings.NewReplacer("\n", " ", "\t", " ").Replace(why))
+	}
 }
 
 var errSlow = errors.New("it took too long")
@@ -114,5 +136,6 @@ func (s *Service) Retest(ctx context.Context, probe func(context.Context) (queue
 		return smoke, context.Cause(ctx)
 	}
 	s.gate.judge(smoke, tested, err)
+	s.tell(smoke, err)
 	return smoke, err
 }

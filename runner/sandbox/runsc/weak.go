@@ -15,6 +15,8 @@ import (
 type Weakness struct {
 	// Name tells one weakness from another.
 	Name string
+	// Accept is RiskWeakArm where somebody wants it on this host.
+	Accept string
 	// Bundle edits a sandbox's bundle, Args the runtime's command line.
 	Bundle func(*specs.Spec)
 	Args   func([]string) []string
@@ -22,17 +24,16 @@ type Weakness struct {
 	Files []*os.File
 }
 
-// Settings that say that other people's jobs are run here.
-const (
-	envEnvironment = "QUAVON_ENV"
-	envEdition     = "QUAVON_EDITION"
-)
+// RiskWeakArm is what who wants weakened sandboxes on a host has to say: nothing of what
+// they hold is kept from it.
+const RiskWeakArm = "weak-arm"
 
 // NewWeak makes a backend whose sandboxes don't isolate as they should. binary may
 // be another runtime, such as runc, when the weakness translates for it.
 func NewWeak(binary string, dir *state.Dir, w Weakness) (*Backend, error) {
-	if os.Getenv(envEnvironment) == "production" || os.Getenv(envEdition) == "enterprise" {
-		return nil, fault.New("a weakened sandbox is refused in production", "run it on a machine that is made for tests")
+	if w.Accept != RiskWeakArm {
+		return nil, fault.New("a weakened sandbox is refused on this host",
+			"on one that runs no jobs of others, accept it by its name: --accept-risk="+RiskWeakArm)
 	}
 	b := New(binary, dir)
 	b.weakness = &w
