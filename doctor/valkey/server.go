@@ -112,7 +112,7 @@ func Eviction(config map[string]string) doctor.Finding {
 	case policy == "noeviction":
 		return doctor.Passed("noeviction: a full Valkey refuses jobs, and loses none")
 	case strings.HasPrefix(policy, "volatile-"):
-		return doctor.Failed(policy+": every key of the queue has a time to live, so a full Valkey drops jobs without a word", fix)
+		return doctor.Warned(policy+": every key of the queue has a time to live, so a full Valkey drops jobs without a word", fix)
 	}
 	return doctor.Failed(policy+": a full Valkey drops jobs without a word", fix)
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/quavon/quavon/runner/queue/queuetest"
 )
 
-// TestConfiguration reads what a real server is configured to. RQ-05: a policy that
-// evicts loses jobs; since all keys of the queue have a time to live, volatile ones lose
-// them as allkeys ones do.
+// TestConfiguration reads what a real server is configured to. RQ-05: allkeys is a
+// failure; volatile, since all keys of the queue have a time to live, a warning.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	s := queuetest.Start(t)
@@ -36,7 +35,8 @@ func TestConfiguration(t *testing.T) {
 		{"maxmemory-policy", "noeviction", valkey.Eviction, doctor.Pass},
 		{"maxmemory-policy", "allkeys-lru", valkey.Eviction, doctor.Fail},
 		{"maxmemory-policy", "allkeys-random", valkey.Eviction, doctor.Fail},
-		{"maxmemory-policy", "volatile-ttl", valkey.Eviction, doctor.Fail},
+		{"maxmemory-policy", "volatile-ttl", valkey.Eviction, doctor.Warn},
+		{"maxmemory-policy", "volatile-lru", valkey.Eviction, doctor.Warn},
 		{"appendfsync", "always", valkey.Durability, doctor.Pass},
 		{"appendfsync", "everysec", valkey.Durability, doctor.Pass},
 		{"appendfsync", "no", valkey.Durability, doctor.Warn},
