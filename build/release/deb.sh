@@ -15,7 +15,13 @@ mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
 cp "$deb" "$root/tmp/quavon.deb"
 say() { sed 's/^/   /'; }
-in_root() { env -i PATH=/usr/sbin:/usr/bin LC_ALL=C.UTF-8 chroot "$root" "$@"; }
+# in_root runs a command there. In a plain chroot the kernel refuses user namespaces.
+in_root() {
+	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 unshare --mount sh -ec '
+		mount --rbind "$1" "$1"; cd "$1"; shift
+		pivot_root . mnt; cd /; umount -l /mnt
+		exec "$@"' sh "$root" "$@"
+}
 # Everything but what apt itself notes of packages.
 list() { in_root find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /var/lib/dpkg -o -path /var/cache \
 	-o -path /var/log -o -path /tmp \) -prune -o -print | sort; }
