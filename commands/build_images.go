@@ -124,11 +124,7 @@ func (o *buildImagesOptions) builder() (b *imagebuild.Builder, done func() error
 	if b.Platforms, err = parsePlatforms(o.Platforms); err != nil {
 		return nil, nil, err
 	}
-	mirrors := o.Mirrors
-	if env := o.env(envMirror); len(mirrors) == 0 && env != "" {
-		mirrors = strings.Split(env, ",")
-	}
-	if b.Mirrors, err = imagebuild.ParseMirrors(mirrors); err != nil {
+	if b.Mirrors, err = o.mirrors(); err != nil {
 		return nil, nil, err
 	}
 	if b.Secrets, err = readSecrets(o.Secrets); err != nil {
@@ -147,6 +143,15 @@ func (o *buildImagesOptions) builder() (b *imagebuild.Builder, done func() error
 		return nil, nil, errors.Join(err, done())
 	}
 	return b, done, nil
+}
+
+// mirrors are those of the flags, or of the environment.
+func (o *buildImagesOptions) mirrors() (imagebuild.Mirrors, error) {
+	mirrors := o.Mirrors
+	if env := o.env(envMirror); len(mirrors) == 0 && env != "" {
+		mirrors = strings.Split(env, ",")
+	}
+	return imagebuild.ParseMirrors(mirrors)
 }
 
 // executables are this program and those that are named, each with its

@@ -17,6 +17,7 @@ import (
 	"github.com/quavon/quavon/installer"
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/installer/runtime"
+	"github.com/quavon/quavon/runner/bundle"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/state"
@@ -36,6 +37,10 @@ type installOptions struct {
 	DaemonJSON, DockerHost     string
 	Secrets                    []string
 	Network                    string
+
+	Offline offlineOptions
+	// bundle is what Offline names, opened.
+	bundle *offline
 }
 
 const installLong = `Install Quavon's services into a directory, from a host with Docker to a sandbox that has
@@ -72,6 +77,7 @@ func newInstall(p *program) *cobra.Command {
 	f.StringVar(&o.RunscSum, "runsc-sha512", "", "the archive's sha512 (default: from the file beside it with .sha512)")
 	f.StringArrayVar(&o.Secrets, "secret", nil, "file that steps of image builds may mount and no image keeps: ID=FILE")
 	f.StringVar(&o.Network, "network", "", "network of image builds: default, host or none")
+	o.Offline.flags(f)
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "don't count these checks of the host: QDnnn")
 	return cmd
 }
@@ -112,7 +118,8 @@ func (o *installOptions) common(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", ".", "directory of the installation")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "don't ask whether to make the changes")
-	f.StringSliceVar(&o.Accept, "accept-risk", nil, "accept what may interrupt others, by name: "+phase.RestartDocker)
+	f.StringSliceVar(&o.Accept, "accept-risk", nil, "accept what may interrupt others, by name: "+phase.RestartDocker+
+		"; a bundle of unknown origin: "+bundle.UnsignedRisk)
 	f.StringVarP(&o.Output, "output", "o", "text", "text or json")
 	f.StringVar(&o.DockerHost, "docker-host", "", "address of the Docker Engine; DOCKER_HOST, or its usual socket")
 	f.StringVar(&o.Lib, "lib", runtime.DefaultLib, "directory for gVisor")
@@ -144,9 +151,12 @@ func (o *installOptions) check() (err error) {
 		return fault.New(fmt.Sprintf("there is no phase %q", o.From), "use one of "+strings.Join(phase.Names, ", "))
 	}
 	for _, risk := range o.Accept {
-		if risk != phase.RestartDocker {
-			return fault.New(fmt.Sprintf("there is no risk %q", risk), "use "+phase.RestartDocker)
+		if risk != phase.RestartDocker && risk != bundle.UnsignedRisk {
+			return fault.New(fmt.Sprintf("there is no risk %q", risk), "use "+phase.RestartDocker+" or "+bundle.UnsignedRisk)
 		}
+	}
+	if err := o.Offline.check(append(o.Secrets, o.Runsc, o.RunscSum, o.Network)...); err != nil {
+		return err
 	}
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil || o.Dir == "/" {
 		return fault.New("--dir can't be used", "name a directory for the installation")
@@ -160,18 +170,25 @@ func (o *installOptions) again() string {
 	if o.Sandbox {
 		words = append(words, "--sandbox")
 	}
+	if o.Offline.Bundle != "" {
+		words = append(words, "--offline", o.Offline.Bundle)
+	}
 	if dir, err := os.Getwd(); err != nil || dir != o.Dir {
 		words = append(words, "--dir", o.Dir)
 	}
 	return "`" + strings.Join(words, " ") + "`"
 }
 
-func runInstall(ctx context.Context, o *installOptions) error {
+func runInstall(ctx context.Context, o *installOptions) (err error) {
 	if !o.DryRun {
 		if err := o.checkRights(); err != nil {
 			return err
 		}
 	}
+	if o.bundle, err = o.openOffline(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.bundle.close()) }()
 	in, show, err := o.installer()
 	if err != nil {
 		return err

@@ -64,16 +64,7 @@ func (i *installImages) Stale(ctx context.Context) (why []string, err error) {
 // Build implements compose.Builder.
 func (i *installImages) Build(ctx context.Context, show phase.Reporter) error {
 	return i.with(func(b *imagebuild.Builder) error {
-		b.Events = func(e imagebuild.Event) {
-			text := strings.TrimSpace(e.Image + " " + e.Platform + ": " + e.Text)
-			switch {
-			case e.Log != "":
-			case e.Total > 0:
-				show.Status(fmt.Sprintf("%s (%d of %d MiB)", text, e.Done>>20, e.Total>>20))
-			default:
-				show.Status(text)
-			}
-		}
+		b.Events = imageEvents(show)
 		r, err := b.Run(ctx, nil, false)
 		if err != nil {
 			return err
@@ -81,4 +72,18 @@ func (i *installImages) Build(ctx context.Context, show phase.Reporter) error {
 		show.Line(fmt.Sprintf("%d images made, %d in %s", r.Made, len(r.After.Images), b.Lock))
 		return nil
 	})
+}
+
+// imageEvents shows what happens to images.
+func imageEvents(show phase.Reporter) func(imagebuild.Event) {
+	return func(e imagebuild.Event) {
+		text := strings.TrimSpace(e.Image + " " + e.Platform + ": " + e.Text)
+		switch {
+		case e.Log != "":
+		case e.Total > 0:
+			show.Status(fmt.Sprintf("%s (%d of %d MiB)", text, e.Done>>20, e.Total>>20))
+		default:
+			show.Status(text)
+		}
+	}
 }

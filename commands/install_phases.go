@@ -19,6 +19,7 @@ import (
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/installer/runtime"
 	"github.com/quavon/quavon/installer/secret"
+	"github.com/quavon/quavon/runner/bundle"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox/docker"
 )
@@ -31,12 +32,17 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 	}
 	o.target = t
 	accepted := func(risk string) bool { return slices.Contains(o.Accept, risk) }
-	images := &installImages{program: o.program, target: t, secrets: o.Secrets, network: o.Network}
+	var images compose.Builder = &installImages{program: o.program, target: t, secrets: o.Secrets, network: o.Network}
+	beside := func() (string, error) { return o.findRunsc("") }
+	if o.bundle != nil {
+		images = &offlineImages{offline: o.bundle, target: t}
+		beside = func() (string, error) { return o.bundle.path(bundle.Runsc), nil }
+	}
 	phases := []phase.Phase{
 		&preflight{o},
 		&runtime.Runtime{
 			Target: t, Source: o.Runsc, SHA512: o.RunscSum, Lib: o.Lib, DaemonJSON: o.DaemonJSON, Accepted: accepted,
-			Beside: func() (string, error) { return o.findRunsc("") }, KVM: host.Real{}.CreateVM,
+			Beside: beside, KVM: host.Real{}.CreateVM,
 		},
 		&secret.Secrets{Target: t},
 		&env.Env{Target: t, Backend: o.Backend, Shell: o.env},
@@ -59,7 +65,7 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 // makeTarget finds out what the installation is about. Without an engine its socket is
 // "", and the phases that need one say so.
 func (o *installOptions) makeTarget() (*phase.Target, error) {
-	t := &phase.Target{Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion()}
+	t := &phase.Target{Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion(), Bundle: o.Offline.Bundle}
 	if t.Backend == "" {
 		t.Backend = runtime.Backend
 	}

@@ -156,6 +156,15 @@ func (p *Packer) stagePrograms(s *staged, platforms []string) error {
 	return nil
 }
 
+// Architecture of a static executable, such as amd64.
+func Architecture(path string) (string, error) {
+	e, err := service.Open(path, path)
+	if err != nil {
+		return "", err
+	}
+	return e.Architecture, nil
+}
+
 // shim and helpers are gVisor's own, beside runsc in a release.
 const (
 	shim    = "containerd-shim-runsc-v1"
@@ -164,12 +173,12 @@ const (
 
 func (p Programs) stage(s *staged, to, architecture string) error {
 	for name, path := range map[string]string{bundle.Quavon: p.Quavon, bundle.Guest: p.Guest, bundle.Runsc: p.Runsc} {
-		e, err := service.Open(path, path)
+		has, err := Architecture(path)
 		if err != nil {
 			return err
 		}
-		if e.Architecture != architecture {
-			return fault.New(fmt.Sprintf("%s is for %s, not %s", path, e.Architecture, architecture), "name a directory with programs for it")
+		if has != architecture {
+			return fault.New(fmt.Sprintf("%s is for %s, not %s", path, has, architecture), "name a quavon that has its own beside it")
 		}
 		if err := s.addFile(to+name, path); err != nil {
 			return err

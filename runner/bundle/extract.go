@@ -2,6 +2,8 @@ package bundle
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -63,6 +65,18 @@ func (b *Bundle) extract(ctx context.Context, name, to string) error {
 		err = out.Sync()
 	}
 	return errors.Join(err, out.Close())
+}
+
+// FileSum is the sha256 of a file, as a manifest has it.
+func FileSum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 func syncDir(path string) error {
