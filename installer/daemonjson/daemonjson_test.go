@@ -122,12 +122,16 @@ func TestDoubleEntry(t *testing.T) {
 // TestTwice covers cases DJ-01 and DJ-02.
 func TestTwice(t *testing.T) {
 	t.Parallel()
-	f, err := Parse([]byte(`{"hosts":["x"],"debug":true,"data-root":"/x","runtimes":{},"icc":false}`))
+	f, err := Parse([]byte(`{"hosts":["x"],"debug":true,"data-root":"/x","runtimes":{"tls":{}},"icc":false,` +
+		`"default-ulimits":{"nofile":{}},"proxies":{"http-proxy":"x"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := f.Twice([]string{"-H", "fd://", "-D", "--data-root=/y", "--add-runtime", "runsc=/r", "--iccx"})
-	if !reflect.DeepEqual(got, []string{"hosts", "debug", "data-root"}) {
+	got := f.Twice([]string{
+		"-H", "fd://", "-D", "--data-root=/y", "--add-runtime", "runsc=/r", "--iccx", "--tls",
+		"--default-ulimit=nofile=1", "--http-proxy", "y",
+	})
+	if !reflect.DeepEqual(got, []string{"hosts", "debug", "data-root", "default-ulimits", "http-proxy"}) {
 		t.Error(got)
 	}
 }
@@ -159,7 +163,7 @@ func TestRevert(t *testing.T) {
 			"runtime added since", `{"debug":true}`, func(s string) string { return strings.Replace(s, `"runtimes":{`, `"runtimes":{"x":{"path":"/x"},`, 1) },
 			`{"debug":true,"runtimes":{"x":{"path":"/x"}}}`, true,
 		},
-		{"entry changed since", `{"a":1}`, func(s string) string { return strings.Replace(s, "systrap", "kvm", 1) }, "", false},
+		{"entry leads elsewhere", `{"a":1}`, func(s string) string { return strings.Replace(s, "/usr/local/lib", "/opt", 1) }, "", false},
 		{"removed since", `{"a":1}`, func(string) string { return `{"a": 1}` }, `{"a": 1}`, true},
 		{"empty runtimes stay", `{"runtimes":{}}`, same, `{"runtimes":{}}`, true},
 	} {
@@ -171,6 +175,29 @@ func TestRevert(t *testing.T) {
 		next, ok, err := Revert("runsc", before, []byte(after), []byte(c.change(after)))
 		if err != nil || ok != c.ok || string(next) != c.want {
 			t.Errorf("%s: %v, %v\n got %q\nwant %q", c.name, err, ok, next, c.want)
+		}
+	}
+}
+
+// TestRevertRefuses: what somebody relies on isn't taken away behind their back.
+func TestRevertRefuses(t *testing.T) {
+	t.Parallel()
+	f, err := Parse([]byte(`{"a":1}`))
+	if err == nil {
+		err = f.SetRuntime("runsc", ours)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ old, now, want string }{
+		"more arguments":  {"systrap", "kvm", "somebody has changed the runtime runsc"},
+		"default runtime": {`"a":1`, `"a":1,"default-runtime":"runsc"`, "default-runtime names runsc"},
+		"broken":          {`"a":1`, `"a":1,,`, "line 1, column 8"},
+	} {
+		now := strings.Replace(string(f.Bytes()), c.old, c.now, 1)
+		next, ok, err := Revert("runsc", []byte(`{"a":1}`), f.Bytes(), []byte(now))
+		if ok || next != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q %v %v", name, next, ok, err)
 		}
 	}
 }

@@ -50,13 +50,28 @@ func (f *File) defaultRuntime() (name string) {
 	return name
 }
 
-// Twice are the keys that are also flags of dockerd.
+// Twice are the keys that are also flags of dockerd, to which those in an object like
+// proxies belong as well.
 func (f *File) Twice(args []string) []string {
 	var both []string
 	for _, k := range f.keys {
-		if dockerd.Twice(args, k.name) {
-			both = append(both, k.name)
+		names := []string{k.name}
+		if f.text[k.value] == '{' && !whole[k.name] {
+			names = nil
+			for _, m := range members(f.text, k.value) {
+				names = append(names, m.name)
+			}
+		}
+		for _, name := range names {
+			if dockerd.Twice(args, name) {
+				both = append(both, name)
+			}
 		}
 	}
 	return both
+}
+
+// whole are the keys whose objects dockerd doesn't take for more keys.
+var whole = map[string]bool{
+	"default-network-opts": true, "log-opts": true, "runtimes": true, "default-ulimits": true, "features": true, "builder": true,
 }

@@ -51,7 +51,22 @@ func (s *state) own(r Record) {
 		}
 		return
 	}
+	if r.Kind == kindAct {
+		s.Owned = slices.Insert(s.Owned, s.behind(r), r)
+		return
+	}
 	s.Owned = append(s.Owned, r)
+}
+
+// behind is where an act belongs: with the last of its name, since what came after that
+// one, as a link to what it made, needs this one as well.
+func (s *state) behind(r Record) int {
+	for i := len(s.Owned) - 1; i >= 0; i-- {
+		if o := s.Owned[i]; o.Kind == kindAct && o.Phase == r.Phase && o.Act.Name == r.Act.Name {
+			return i + 1
+		}
+	}
+	return len(s.Owned)
 }
 
 func (r Record) sameThing(o Record) bool {

@@ -54,7 +54,7 @@ type Options struct {
 
 // Revert is now without what changed between before and after. before is nil for a file
 // that wasn't there; a nil next means that nothing is left. ok is false when it can't be
-// told apart any more.
+// told apart any more; an error when it must not be, until somebody has done something.
 type Revert func(before, after, now []byte) (next []byte, ok bool, err error)
 
 // Journal is an installation's. One process has it at a time.

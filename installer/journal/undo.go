@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // Standing is something that could not be taken back.
@@ -91,17 +92,21 @@ func (j *Journal) Uninstall(ctx context.Context, purge bool) ([]Standing, error)
 	}
 	var standing []Standing
 	var left []Record
+	stuck := map[string]bool{}
 	for len(j.state.Owned) > 0 {
 		i := len(j.state.Owned) - 1
 		r := j.state.Owned[i]
-		if r.Kind == kindFile && !purge && j.Data != nil && j.Data(r.Path) {
+		switch {
+		case stuck[r.Phase]: // what stands may need what was made before it
+			left = append(left, r)
+		case r.Kind == kindFile && !purge && j.Data != nil && j.Data(r.Path):
 			left = append(left, r)
 			standing = append(standing, Standing{What: r.Path + " is kept"})
-		} else {
+		default:
 			s := j.undo(ctx, r, how)
 			standing = append(standing, s...)
 			if slices.ContainsFunc(s, func(s Standing) bool { return s.Failed }) {
-				left = append(left, r)
+				left, stuck[r.Phase] = append(left, r), true
 			}
 		}
 		j.state.Owned = j.state.Owned[:i]
@@ -137,7 +142,7 @@ func (j *Journal) undo(ctx context.Context, r Record, how phase.How) []Standing 
 	switch r.Kind {
 	case kindAct:
 		if err = j.Undo(ctx, r.Phase, *r.Act, how); err != nil {
-			return []Standing{{What: fmt.Sprintf("%s of phase %s: %v", r.Act.Name, r.Phase, err), Failed: true}}
+			return failed(fmt.Sprintf("%s of phase %s", r.Act.Name, r.Phase), err)
 		}
 		return nil
 	case kindDir:
@@ -155,11 +160,11 @@ func (j *Journal) undo(ctx context.Context, r Record, how phase.How) []Standing 
 	return failed(r.Path, err)
 }
 
-func failed(path string, err error) []Standing {
+func failed(what string, err error) []Standing {
 	if err == nil {
 		return nil
 	}
-	return []Standing{{What: fmt.Sprintf("%s: %v", path, err), Failed: true}}
+	return []Standing{{What: fmt.Sprintf("%s: %v", what, err), Do: fault.Hint(err), Failed: true}}
 }
 
 func (j *Journal) undoLink(r Record) []Standing {
@@ -218,9 +223,11 @@ func (j *Journal) revert(r Record, now look) []Standing {
 	if f := j.reverter(r.Path); f != nil && r.After.Existed {
 		next, ok, err := j.reverted(f, r, now)
 		switch {
-		case err == nil && ok && next == nil:
+		case err != nil:
+			return failed(r.Path, err)
+		case ok && next == nil:
 			return failed(r.Path, remove(r.Path))
-		case err == nil && ok:
+		case ok:
 			return failed(r.Path, j.replace(r.Path, next, now))
 		}
 	}

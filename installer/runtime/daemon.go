@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +16,13 @@ import (
 
 // daemon is the dockerd behind a socket.
 type daemon struct {
-	socket string
-	pid    int
-	args   []string
+	engine
+	host
+	pid  int
+	args []string
 	// exe is its program as this process can run it.
-	exe string
+	exe     string
+	manager manager
 }
 
 // Times of dockerd.
@@ -34,83 +35,65 @@ const (
 
 // findDaemon asks the socket who listens there. With systemd's sockets that is systemd,
 // which knows the rest.
-func findDaemon(ctx context.Context, socket string) (*daemon, error) {
-	if socket == "" {
-		return nil, fault.New("there is no Docker engine", "install Docker Engine 24 or newer, or use --backend runsc")
-	}
-	d := &daemon{socket: socket}
+func (h host) findDaemon(ctx context.Context, e engine, info engineInfo) (*daemon, error) {
+	d := &daemon{engine: e, host: h}
 	asked, cancel := context.WithTimeoutCause(ctx, answerTime, errors.New("the engine did not answer in time"))
 	defer cancel()
-	pid, err := dockerd.Peer(asked, socket)
+	pid, err := dockerd.Peer(asked, e.socket)
 	if err != nil {
-		return nil, fault.Wrap(err, "reach the Docker engine at "+socket, "start it: `systemctl start docker`")
+		return nil, fault.Wrap(err, "reach the Docker engine at "+e.socket, "start it: `systemctl start docker`")
 	}
-	if !isDockerd(pid) {
-		if pid = mainPID(ctx); !isDockerd(pid) {
-			if pid, err = onlyDockerd(); err != nil {
-				return nil, err
-			}
+	if !h.isDockerd(pid) {
+		if pid, err = h.behind(ctx, pid, info); err != nil {
+			return nil, err
 		}
 	}
 	d.pid = pid
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	cmdline, err := os.ReadFile(h.proc(pid, "cmdline"))
 	if err != nil {
 		return nil, fault.Wrap(err, "look at dockerd", "install as root")
 	}
 	argv := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
 	d.args = argv[1:]
-	if d.exe, err = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
+	if d.exe, err = os.Readlink(h.proc(pid, "exe")); err != nil {
 		return nil, fault.Wrap(err, "look at dockerd", "install as root")
 	}
+	d.manager = h.manager(pid)
 	return d, nil
 }
 
-// mainPID is the process of systemd's unit, 0 for none.
-func mainPID(ctx context.Context) int {
-	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=MainPID", "--value", "docker.service").Output()
-	if err != nil {
-		return 0
+// behind is the dockerd behind a socket on which another process listens: systemd's
+// unit, else the only one there is. The engine's own number says whether it is that one:
+// a socket may lead into a machine, and the host have a dockerd of its own.
+func (h host) behind(ctx context.Context, peer int, info engineInfo) (pid int, err error) {
+	if peer == 1 {
+		pid = h.mainPID(ctx)
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(out))) // what is no number is nobody's
-	return pid
-}
-
-func isDockerd(pid int) bool {
-	if pid <= 0 {
-		return false
-	}
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return err == nil && strings.TrimSpace(string(name)) == "dockerd"
-}
-
-// onlyDockerd is the one dockerd there is.
-func onlyDockerd() (int, error) {
-	var all []int
-	names, _ := filepath.Glob("/proc/[0-9]*/comm")
-	for _, path := range names {
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && isDockerd(pid) {
-			all = append(all, pid)
+	if !h.isDockerd(pid) {
+		if pid, err = h.onlyDockerd(); err != nil {
+			return 0, err
 		}
 	}
-	if len(all) != 1 {
-		return 0, fault.New(fmt.Sprintf("the dockerd behind the socket can't be told: %d processes of that name are seen here", len(all)),
-			"register runsc by hand, as docs/install.md says, reload dockerd, and install again")
+	id, err := os.ReadFile(h.proc(pid, filepath.Join("root", info.DockerRootDir, "engine-id")))
+	if err != nil || info.ID == "" || strings.TrimSpace(string(id)) != info.ID {
+		return 0, fault.New(fmt.Sprintf("the engine at the socket isn't the dockerd that runs here (process %d)", pid),
+			"name this host's own engine: DOCKER_HOST=unix:///var/run/docker.sock")
 	}
-	return all[0], nil
+	return pid, nil
 }
 
-// sameRoot refuses a dockerd that sees other files than we do.
-func (d *daemon) sameRoot() error {
-	ours, err := os.Stat("/")
+// sees refuses a dockerd for which a path is another file than for us.
+func (d *daemon) sees(path string) error {
+	ours, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/root/.", d.pid))
-	if err != nil {
+	theirs, err := os.Stat(d.proc(d.pid, filepath.Join("root", path)))
+	if errors.Is(err, fs.ErrPermission) {
 		return fault.Wrap(err, "look at dockerd's files", "install as root")
 	}
-	if !os.SameFile(ours, theirs) {
-		return fault.New("dockerd runs in a container, where a runsc of this host isn't",
+	if err != nil || !os.SameFile(ours, theirs) {
+		return fault.New("dockerd runs in a container, where "+path+" isn't this host's",
 			"register runsc where dockerd runs, as docs/install.md says, and install again")
 	}
 	return nil
@@ -123,7 +106,7 @@ func (d *daemon) configFile() string {
 		if filepath.IsAbs(path) {
 			return path
 		}
-		if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", d.pid)); err == nil {
+		if dir, err := os.Readlink(d.proc(d.pid, "cwd")); err == nil {
 			return filepath.Join(dir, path)
 		}
 	}

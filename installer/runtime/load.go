@@ -3,37 +3,36 @@ package runtime
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quavon/quavon/installer/daemonjson"
 	"github.com/quavon/quavon/runner/fault"
 )
 
+// validateTime bounds `dockerd --validate`, which takes a tenth of a second.
+const validateTime = 30 * time.Second
+
 // validate lets dockerd look at the file that is to be. It doesn't find everything, and
 // so isn't the only check; and where it already refuses the file that is there, with
-// which dockerd runs, it knows less than dockerd does.
-func (d *daemon) validate(ctx context.Context, before, after []byte) error {
-	if after == nil {
-		return nil
-	}
+// which dockerd runs, it may know less than dockerd does: what it says is the doubt.
+func (d *daemon) validate(ctx context.Context, before, after []byte) (doubt string, err error) {
 	if _, err := os.Stat(d.exe); err != nil {
-		return nil //nolint:nilerr // its program is elsewhere, or was replaced: the reload will tell
+		return "", nil //nolint:nilerr // its program is elsewhere, or was replaced: the reload will tell
 	}
 	why, err := d.refuses(ctx, after)
 	if err != nil || why == "" {
-		return err
+		return "", err
 	}
 	if already, err := d.refuses(ctx, before); err != nil || already != "" {
-		return err
+		return already, err
 	}
-	return fault.New("dockerd refuses the daemon.json that is to be: "+why, "correct daemon.json: see `dockerd --validate`")
+	return "", fault.New("dockerd refuses the daemon.json that is to be: "+why, "correct daemon.json: see `dockerd --validate`")
 }
 
 // refuses is what dockerd says against a file, "" for nothing.
@@ -44,20 +43,22 @@ func (d *daemon) refuses(ctx context.Context, data []byte) (string, error) {
 	}
 	defer os.Remove(f.Name())
 	if _, err := f.Write(data); err != nil {
-		return "", err
+		return "", errors.Join(err, f.Close())
 	}
 	if err := f.Close(); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, d.exe, "--validate", "--config-file", f.Name())
+	bound, cancel := context.WithTimeoutCause(ctx, validateTime, errors.New("dockerd --validate did not end in time"))
+	defer cancel()
+	cmd := exec.CommandContext(bound, d.exe, "--validate", "--config-file", f.Name())
 	// It looks for its helpers in its own PATH.
-	if environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.pid)); err == nil {
+	if environ, err := os.ReadFile(d.proc(d.pid, "environ")); err == nil {
 		cmd.Env = strings.Split(strings.TrimRight(string(environ), "\x00"), "\x00")
 	}
 	out, err := cmd.CombinedOutput()
 	switch {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+	case bound.Err() != nil:
+		return "", context.Cause(bound)
 	case err != nil:
 		return lastLine(out), nil
 	}
@@ -69,15 +70,13 @@ func lastLine(out []byte) string {
 	return fmt.Sprintf("%.300s", lines[len(lines)-1])
 }
 
-// reload makes dockerd read its file again: by its service manager, else by a signal.
+// reload makes dockerd read its file again: by its manager, whose unit may have none of
+// that, else by a signal.
 func (d *daemon) reload(ctx context.Context) error {
-	if argv := d.manager(ctx, "reload"); argv != nil {
-		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err == nil {
-			return nil
-		} else if ctx.Err() != nil {
-			return context.Cause(ctx)
-		} else if len(out) > 0 && !isDockerd(d.pid) {
-			return fault.New(strings.Join(argv, " ")+": "+lastLine(out), "see `journalctl -u docker`")
+	if d.manager.kind != "" {
+		err := d.manager.run(ctx, "reload")
+		if err == nil || ctx.Err() != nil || !d.isDockerd(d.pid) {
+			return err
 		}
 	}
 	fd, err := unix.PidfdOpen(d.pid, 0)
@@ -85,7 +84,7 @@ func (d *daemon) reload(ctx context.Context) error {
 		return fault.Wrap(err, "reach dockerd", "start it again")
 	}
 	defer unix.Close(fd)
-	if !isDockerd(d.pid) {
+	if !d.isDockerd(d.pid) {
 		return fault.New("dockerd has ended", "start it again")
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGHUP, nil, 0); err != nil {
@@ -94,23 +93,10 @@ func (d *daemon) reload(ctx context.Context) error {
 	return nil
 }
 
-// manager is the command by which the host manages this dockerd, nil for none.
-func (d *daemon) manager(ctx context.Context, verb string) []string {
-	if _, err := os.Stat("/run/systemd/system"); err == nil {
-		if mainPID(ctx) == d.pid {
-			return []string{"systemctl", verb, "docker.service"}
-		}
-	}
-	if _, err := os.Stat("/run/openrc/softlevel"); err == nil && exec.CommandContext(ctx, "rc-service", "docker", "status").Run() == nil {
-		return []string{"rc-service", "docker", verb}
-	}
-	return nil
-}
-
 // await looks until the engine has the entry.
-func (d *daemon) await(ctx context.Context, want daemonjson.Entry) error {
+func (d *daemon) await(ctx context.Context, want registered, patience time.Duration) error {
 	last := ""
-	for end := time.Now().Add(loadTime); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		info, err := d.info(ctx)
 		have, ok := info.Runtimes[Name]
 		switch {
@@ -118,68 +104,67 @@ func (d *daemon) await(ctx context.Context, want daemonjson.Entry) error {
 			return context.Cause(ctx)
 		case err != nil:
 			last = "it doesn't answer: " + err.Error()
-		case ok && have.Path == want.Path && slices.Equal(have.Args, want.Args):
+		case ok && have.same(want):
 			return nil
 		case ok:
 			last = "it has " + have.String()
 		default:
 			last = "it lists no " + Name
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(200 * time.Millisecond):
+		if d.manager.kind == "" && !d.isDockerd(d.pid) {
+			break // and nobody starts it again
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return err
 		}
 	}
-	if !isDockerd(d.pid) {
-		return fault.New("dockerd ended when it was to read its file again", "see `journalctl -u docker`, and start it")
+	if !d.isDockerd(d.pid) {
+		return fault.New("dockerd ended when it was to read its file again", d.manager.log()+", and start it")
 	}
-	return fault.New("dockerd did not load the runtime: "+last, "see its log, `journalctl -u docker`; "+d.riskOfRestart(ctx))
+	return fault.New("dockerd did not load the runtime: "+last, d.manager.log()+"; "+d.riskOfRestart(ctx))
+}
+
+func pause(ctx context.Context, t time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(t):
+		return nil
+	}
 }
 
 // riskOfRestart says what a restart would stop.
 func (d *daemon) riskOfRestart(ctx context.Context) string {
+	if d.manager.kind == "" {
+		return "or restart it by hand, and install again"
+	}
 	const flag = "add --accept-risk=restart-docker to restart it"
 	info, err := d.info(ctx)
 	if err != nil || info.LiveRestoreEnabled {
 		return flag
 	}
-	var running []struct{ Names []string }
-	if err := d.get(ctx, "/containers/json", &running); err != nil || len(running) == 0 {
+	names, err := d.running(ctx, "")
+	if err != nil || len(names) == 0 {
 		return flag
-	}
-	var names []string
-	for _, c := range running {
-		names = append(names, strings.TrimPrefix(strings.Join(c.Names, ","), "/"))
 	}
 	return flag + ", which stops " + strings.Join(names, ", ")
 }
 
-// restart needs a service manager: a dockerd that somebody started by hand is theirs.
+// restart restarts dockerd, and waits until it answers; it is another process then.
 func (d *daemon) restart(ctx context.Context) error {
-	argv := d.manager(ctx, "restart")
-	if argv == nil {
-		return fault.New("no service manager of this host runs dockerd", "restart it by hand, and install again")
+	if err := d.manager.run(ctx, "restart"); err != nil {
+		return err
 	}
-	if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
-		return fault.New(strings.Join(argv, " ")+": "+lastLine(out), "see `journalctl -u docker`")
-	}
-	for end := time.Now().Add(startTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
-		if next, err := findDaemon(ctx, d.socket); err == nil {
-			if _, err := next.info(ctx); err == nil {
+	for end := time.Now().Add(startTime); time.Now().Before(end); {
+		if info, err := d.info(ctx); err == nil {
+			if next, err := d.findDaemon(ctx, d.engine, info); err == nil {
 				*d = *next
 				return nil
 			}
 		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
 	}
-	return fault.New("dockerd doesn't answer after its restart", "see `journalctl -u docker`")
-}
-
-// startAgain starts a dockerd that has ended, where the host has a manager for it.
-func startAgain(ctx context.Context, show interface{ Line(string) }) bool {
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return false
-	}
-	show.Line("starting dockerd again")
-	return exec.CommandContext(ctx, "systemctl", "start", "docker.service").Run() == nil
+	return fault.New("dockerd doesn't answer after its restart", d.manager.log())
 }

@@ -5,16 +5,13 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-
-	"github.com/aymanbagabas/go-udiff"
+	"time"
 
 	"github.com/quavon/quavon/installer/daemonjson"
 	"github.com/quavon/quavon/installer/phase"
@@ -35,6 +32,10 @@ type Runtime struct {
 	KVM func() (step string, err error)
 	// Accepted says that a risk was accepted.
 	Accepted func(risk string) bool
+
+	// host and patience are other ones in tests.
+	host     host
+	patience time.Duration
 }
 
 // Names of what is registered.
@@ -88,24 +89,6 @@ func (r *Runtime) Restore(context.Context, phase.Tx, phase.Reporter) error {
 	return nil
 }
 
-// plan is what is to be done.
-type plan struct {
-	daemon *daemon
-	// found is a runtime of others that is used as it is.
-	found *registered
-	// version is a directory's name; unpack says that it isn't there yet.
-	source  *source
-	version string
-	unpack  bool
-	link    bool
-	was     string
-	// before and after are daemon.json; reload says that dockerd must read it.
-	path          string
-	before, after []byte
-	note          string
-	reload        bool
-}
-
 func (r *Runtime) wanted() bool { return r.Target.Sandbox && r.Target.Backend == Backend }
 
 // Plan implements phase.Phase.
@@ -117,130 +100,7 @@ func (r *Runtime) Plan(ctx context.Context) ([]phase.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	var changes []phase.Change
-	add := func(a phase.Action, target, summary, diff string) {
-		changes = append(changes, phase.Change{Action: a, Target: target, Summary: summary, Diff: diff})
-	}
-	if p.found != nil {
-		add(phase.Check, Name, "is registered as "+p.found.String()+", and used as it is", "")
-	} else if p.unpack {
-		add(phase.Create, filepath.Join(r.lib(), p.version), "gVisor from "+p.source.path, "")
-	}
-	if p.link {
-		action := phase.Edit
-		if p.was == "" {
-			action = phase.Create
-		}
-		add(action, r.link(), "point it at "+p.version, "")
-	}
-	if p.after != nil {
-		action := phase.Edit
-		if p.before == nil {
-			action = phase.Create
-		}
-		add(action, p.path, "register the runtime "+Name+p.note, udiff.Unified("before", "after", string(p.before), string(p.after)))
-	}
-	if p.reload {
-		add(phase.Run, "dockerd", "read "+p.path+" again; containers go on running", "")
-	}
-	return append(changes, r.offer()...), nil
-}
-
-// offer says that virtual machines would work here.
-func (r *Runtime) offer() []phase.Change {
-	if r.KVM == nil {
-		return nil
-	}
-	if _, err := r.KVM(); err != nil {
-		return nil
-	}
-	return []phase.Change{{
-		Action: phase.Check, Target: "/dev/kvm", Summary: "makes virtual machines: the backend firecracker could be used here, with " +
-			"firecracker and its jailer, a guest kernel and root file systems (docs/install.md)",
-	}}
-}
-
-func (r *Runtime) plan(ctx context.Context) (*plan, error) {
-	d, err := findDaemon(ctx, r.Target.Socket)
-	if err != nil {
-		return nil, err
-	}
-	info, err := d.info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := info.usable(); err != nil {
-		return nil, err
-	}
-	p := &plan{daemon: d, path: r.DaemonJSON}
-	have, listed := info.Runtimes[Name]
-	if listed && have.Path != r.entry().Path {
-		p.found = &have
-		return p, have.check()
-	}
-	if err := d.sameRoot(); err != nil {
-		return nil, err
-	}
-	if p.path == "" {
-		p.path = d.configFile()
-	}
-	if err := p.edit(r.entry()); err != nil {
-		return nil, err
-	}
-	p.reload = p.after != nil || !listed || !slices.Equal(have.Args, r.entry().Args)
-	return p, r.planProgram(ctx, p)
-}
-
-func (r *Runtime) planProgram(ctx context.Context, p *plan) (err error) {
-	if p.source, err = r.source(ctx); err != nil {
-		return err
-	}
-	p.version = "runsc-" + p.source.version
-	if _, err := os.Stat(filepath.Join(r.lib(), p.version)); errors.Is(err, fs.ErrNotExist) {
-		p.unpack = true
-	} else if err != nil {
-		return err
-	}
-	to, err := os.Readlink(r.link())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(err, r.link()+" is in the way", "move it away")
-	}
-	p.was, p.link = to, to != p.version
-	return nil
-}
-
-// edit works out daemon.json.
-func (p *plan) edit(e daemonjson.Entry) error {
-	wrong := func(err error) error { return fault.Wrap(err, p.path, fault.Hint(err)) }
-	data, err := os.ReadFile(p.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return wrong(err)
-	}
-	f, err := daemonjson.Parse(data)
-	if err != nil {
-		return wrong(err)
-	}
-	if refused := f.Refusals(p.daemon.args); len(refused) > 0 {
-		return wrong(fault.New("dockerd would not start with it: "+strings.Join(refused, "; "), "correct "+p.path))
-	}
-	if twice := f.Twice(p.daemon.args); len(twice) > 0 {
-		return wrong(fault.New("dockerd reads it no more, as it has flags for the same: "+strings.Join(twice, ", "),
-			"keep each setting in one place: `systemctl edit docker` for flags, or daemon.json"))
-	}
-	if raw, there := f.Runtime(Name); there && !f.Has(Name, e) {
-		return wrong(fault.New(fmt.Sprintf("it registers %s as %.200s, which dockerd doesn't have", Name, raw),
-			"`systemctl reload docker` when it is right, else remove the entry"))
-	}
-	if err := f.SetRuntime(Name, e); err != nil {
-		return wrong(err)
-	}
-	if now := f.Bytes(); string(now) != string(data) {
-		p.before, p.after = data, now
-		if f.Converted != "" {
-			p.note = "; it was " + f.Converted + " and will be UTF-8"
-		}
-	}
-	return nil
+	return append(p.changes(r), r.offer()...), nil
 }
 
 // Apply implements phase.Phase.
@@ -252,6 +112,36 @@ func (r *Runtime) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) e
 	if err != nil || p.found != nil {
 		return err
 	}
+	if err := r.place(ctx, p, tx); err != nil {
+		return err
+	}
+	if p.after == nil && !p.reload {
+		return nil
+	}
+	if p.after != nil {
+		if p.doubt, err = p.daemon.validate(ctx, p.before, p.after); err != nil {
+			return err
+		}
+	}
+	act := phase.Act{Name: actReload, Data: map[string]string{"manager": p.daemon.manager.kind, "service": p.daemon.manager.service}}
+	return tx.Act(act, func() error {
+		if p.after != nil {
+			if err := tx.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
+				return err
+			}
+			if err := p.unchanged(); err != nil {
+				return err
+			}
+			if err := tx.WriteFile(p.path, p.after, 0o644); err != nil {
+				return err
+			}
+		}
+		return r.load(ctx, p, show)
+	})
+}
+
+// place puts gVisor where dockerd is told it is.
+func (r *Runtime) place(ctx context.Context, p *plan, tx phase.Tx) error {
 	if err := tx.MkdirAll(r.lib(), 0o755); err != nil {
 		return err
 	}
@@ -267,26 +157,7 @@ func (r *Runtime) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) e
 			return err
 		}
 	}
-	if err := r.check(ctx, p); err != nil {
-		return err
-	}
-	if p.after == nil && !p.reload {
-		return nil
-	}
-	if err := p.daemon.validate(ctx, p.before, p.after); err != nil {
-		return err
-	}
-	return tx.Act(phase.Act{Name: actReload}, func() error {
-		if p.after != nil {
-			if err := tx.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
-				return err
-			}
-			if err := tx.WriteFile(p.path, p.after, 0o644); err != nil {
-				return err
-			}
-		}
-		return r.load(ctx, p, show)
-	})
+	return r.check(ctx, p)
 }
 
 // load makes dockerd read the file, and looks whether it has.
@@ -295,53 +166,21 @@ func (r *Runtime) load(ctx context.Context, p *plan, show phase.Reporter) error 
 	if err := p.daemon.reload(ctx); err != nil {
 		return err
 	}
-	err := p.daemon.await(ctx, r.entry())
-	if err == nil || ctx.Err() != nil || r.Accepted == nil || !r.Accepted(phase.RestartDocker) {
+	patience := cmp.Or(r.patience, loadTime)
+	err := p.daemon.await(ctx, p.want, patience)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case p.doubt != "": // and it would not start with that file either
+		return fault.Wrap(err, "dockerd --validate refuses "+p.path+" as it is: "+p.doubt, "correct "+p.path+", and install again")
+	case p.daemon.manager.kind == "" || !r.accepted():
 		return err
 	}
 	show.Line("dockerd did not take it from a reload, and is restarted")
 	if err := p.daemon.restart(ctx); err != nil {
 		return err
 	}
-	return p.daemon.await(ctx, r.entry())
+	return p.daemon.await(ctx, p.want, patience)
 }
 
-// Undo implements phase.Phase.
-func (r *Runtime) Undo(ctx context.Context, act phase.Act, how phase.How, show phase.Reporter) error {
-	if act.Name == actUnpack {
-		// A link that others made to it keeps it.
-		if to, err := os.Readlink(r.link()); err == nil && filepath.Join(r.lib(), to) == act.Key {
-			return nil
-		}
-		return errors.Join(os.RemoveAll(staging(act.Key)), os.RemoveAll(act.Key))
-	}
-	d, err := findDaemon(ctx, r.Target.Socket)
-	if err != nil {
-		if how == phase.Failed && startAgain(ctx, show) {
-			return nil
-		}
-		return nil // a dockerd that doesn't run reads the file when it starts
-	}
-	if err := d.reload(ctx); err != nil {
-		return err
-	}
-	return r.forget(ctx, d, show)
-}
-
-// forget looks whether dockerd has dropped the runtime, which it does not when there is
-// no other in the file.
-func (r *Runtime) forget(ctx context.Context, d *daemon, show phase.Reporter) error {
-	info, err := d.info(ctx)
-	if err != nil {
-		return err
-	}
-	if have, ok := info.Runtimes[Name]; !ok || have.Path != r.entry().Path {
-		return nil
-	}
-	if r.Accepted != nil && r.Accepted(phase.RestartDocker) {
-		show.Line("dockerd is restarted to forget the runtime " + Name)
-		return d.restart(ctx)
-	}
-	show.Line("dockerd lists the runtime " + Name + " until it is restarted; nothing uses it")
-	return nil
-}
+func (r *Runtime) accepted() bool { return r.Accepted != nil && r.Accepted(phase.RestartDocker) }

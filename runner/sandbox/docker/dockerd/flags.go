@@ -11,6 +11,9 @@ var flagNames = map[string][]string{
 	"storage-opts": {"storage-opt"}, "exec-opts": {"exec-opt"}, "insecure-registries": {"insecure-registry"},
 	"registry-mirrors": {"registry-mirror"}, "authorization-plugins": {"authorization-plugin"}, "group": {"group", "G"},
 	"log-level": {"log-level", "l"}, "storage-driver": {"storage-driver", "s"}, "bridge": {"bridge", "b"}, "pidfile": {"pidfile", "p"},
+	"default-ulimits": {"default-ulimit"}, "default-address-pools": {"default-address-pool"}, "cdi-spec-dirs": {"cdi-spec-dir"},
+	"default-network-opts": {"default-network-opt"}, "node-generic-resources": {"node-generic-resource"},
+	"host-gateway-ips": {"host-gateway-ip"}, "features": {"feature"},
 }
 
 // Twice says whether a key of the file is also among dockerd's flags, with which it
