@@ -127,7 +127,7 @@ func (s *settings) parse(r io.Reader) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d is no NAME=value", n)
 		}
 		if s.find(name) == nil {
-			if strings.HasPrefix(name, "QUAVON_SANDBOX_") || strings.HasPrefix(name, "VALKEY_") {
+			if (strings.HasPrefix(name, "QUAVON_SANDBOX_") || strings.HasPrefix(name, "VALKEY_")) && !known(name) {
 				return nil, fmt.Errorf("line %d: %.60q is not known here", n, name)
 			}
 			continue // the file may serve others too
@@ -139,6 +139,17 @@ func (s *settings) parse(r io.Reader) (map[string]string, error) {
 		values[name] = value
 	}
 	return values, lines.Err()
+}
+
+// known says whether any verb has the setting: a host's runner, egress service and those
+// who submit share one file.
+func known(name string) bool {
+	for _, list := range [][]*setting{queueSettings(), runnerSettings(), egressSettings(), doctorSettings()} {
+		if slices.ContainsFunc(list, func(x *setting) bool { return x.name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *settings) find(name string) *setting {
