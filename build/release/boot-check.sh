@@ -11,7 +11,7 @@ check() {
 	echo QUAVON_SANDBOX_EGRESS_PROXY=127.0.0.1:3128 >>/etc/quavon/sandbox.env
 
 	systemctl start quavon-egress quavon-runner
-	quavon egress --check --listen 127.0.0.1:3128
+	QUAVON_CONFIG_FILE=/etc/quavon/egress.env quavon egress --check
 	ps -o user=,args= -C quavon
 	export VALKEY_URL_FILE=/etc/quavon/secrets/valkey_sandbox_url
 	export QUAVON_SANDBOX_SIGNING_KEY_FILE=/etc/quavon/secrets/sandbox_signing_key

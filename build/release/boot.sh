@@ -44,10 +44,11 @@ cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
 mount -t tmpfs -o mode=755,size=90% tmpfs /new
 for d in /*; do case $d in /new | /init) ;; *) cp -a "$d" /new/ ;; esac; done
-for m in /modules/*.ko*; do insmod "$m" 2>/dev/null; done
+mount -t devtmpfs dev /dev
 mount -t devtmpfs dev /new/dev
+for m in /modules/*.ko*; do insmod "$m" 2>/dev/null; done
 truncate -s 2G /new/disk
-busybox chroot /new mkfs.ext4 -q /disk
+mke2fs -q -t ext4 -F /new/disk
 mount -o loop /new/disk /new/var/lib
 cp -a /var/lib/. /new/var/lib/
 exec switch_root /new /sbin/init

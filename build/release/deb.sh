@@ -24,7 +24,7 @@ in_root() {
 }
 # Everything but what apt itself notes of packages.
 list() { in_root find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /var/lib/dpkg -o -path /var/cache \
-	-o -path /var/log -o -path /tmp \) -prune -o -print | sort; }
+	-o -path /var/log -o -path /tmp \) -prune -o -print | LC_ALL=C sort; }
 
 list >"$root/tmp/before"
 in_root dpkg --install /tmp/quavon.deb | say
@@ -32,18 +32,19 @@ in_root quavon version | say
 in_root sh -c 'mkdir /srv/work && cd /srv/work && echo hello >file && quavon run -- sh -c "cat file; dmesg | head -n 2; touch /etc/passwd && echo oh || true"' | say
 in_root man -w quavon-runner | say
 in_root bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader quavon; complete -p quavon' | say
-in_root systemd-analyze verify quavon-runner.service quavon-egress.service
+# An unknown key is no failure for systemd: what it says counts. Control: it says something.
+verify() { in_root systemd-analyze verify "$@" 2>&1 || true; }
+verify quavon-runner.service quavon-egress.service | { ! grep .; }
+in_root sh -c 'sed s/TimeoutStopSec=/TimeoutStopsSec=/ /usr/lib/systemd/system/quavon-runner.service >/tmp/quavon-wrong.service'
+verify /tmp/quavon-wrong.service | grep "Unknown key 'TimeoutStopsSec'" | say
 for unit in runner egress; do
 	in_root systemd-analyze security --offline=true "/usr/lib/systemd/system/quavon-$unit.service" | tail -n 1 | say
 done
-# Control: the same check finds a mistake.
-in_root sh -c 'sed s/TimeoutStopSec=/TimeoutStopsSec=/ /usr/lib/systemd/system/quavon-runner.service >/tmp/quavon-wrong.service'
-in_root systemd-analyze verify /tmp/quavon-wrong.service 2>&1 | grep -q "Unknown key name 'TimeoutStopsSec'"
 
-left() { list | diff "$root/tmp/before" - | sed -n 's/^> //p'; }
+left() { list | LC_ALL=C comm -13 "$root/tmp/before" -; }
 in_root dpkg --remove quavon | say
 echo "   left after a removal: $(left | tr '\n' ' ')"
-! left | grep -Ev '^/(var/lib/quavon|etc/quavon|srv/work)(/|$)'
+left | { ! grep -Ev '^/(var/lib/quavon|etc/quavon|srv/work)(/|$)'; }
 in_root dpkg --purge quavon | say
 in_root rm -r /srv/work
 left | { ! grep .; }
