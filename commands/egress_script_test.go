@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -113,7 +114,9 @@ func newSite(t *testing.T, admin valkey.Client) *site {
 	s := &site{admin: admin, log: make(chan string, 1000)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.Listener.Close()
-	s.netns, s.Listener = listenApart(t)
+	var listeners []net.Listener
+	s.netns, listeners = listenApart(t, "8443")
+	s.Listener = listeners[0]
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{siteCertificate(t)}}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
@@ -132,7 +135,7 @@ func siteCertificate(t *testing.T) tls.Certificate {
 		t.Fatal(err)
 	}
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"ok.example"},
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"ok.example", "other.example"},
 		Subject: pkix.Name{CommonName: "ok.example"}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
@@ -142,8 +145,9 @@ func siteCertificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// listenApart listens in a network of its own, whose name is that of a file; it ends with the test.
-func listenApart(t *testing.T) (netns string, l net.Listener) {
+// listenApart listens on ports of a network of its own, whose name is that of a file; it ends with the
+// test.
+func listenApart(t *testing.T, ports ...string) (netns string, list []net.Listener) {
 	t.Helper()
 	ready, end := make(chan error), make(chan struct{})
 	go func() {
@@ -152,9 +156,10 @@ func listenApart(t *testing.T) (netns string, l net.Listener) {
 		if err == nil {
 			err = exec.Command("sh", "-c", "ip link set lo up && ip addr add "+siteIP+"/32 dev lo").Run()
 		}
-		if err == nil {
-			netns = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
-			l, err = net.Listen("tcp", siteIP+":8443")
+		netns = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
+		for _, port := range ports {
+			l, listenErr := net.Listen("tcp", siteIP+":"+port)
+			list, err = append(list, l), errors.Join(err, listenErr)
 		}
 		ready <- err
 		<-end
@@ -163,7 +168,7 @@ func listenApart(t *testing.T) (netns string, l net.Listener) {
 	if err := <-ready; err != nil {
 		t.Fatal(err)
 	}
-	return netns, l
+	return netns, list
 }
 
 // serve says how many tokens there are while the step runs that asks.
