@@ -134,7 +134,9 @@ func (o *buildBundleOptions) packer() (*imagebuild.Packer, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Sign = func(ctx context.Context, digest v1.Hash) (*signature.Bundle, error) { return s.Sign(ctx, bundle.Reference, digest) }
+		p.Sign = func(ctx context.Context, digest v1.Hash) (*signature.Bundle, error) {
+			return s.Sign(ctx, bundle.Reference, digest)
+		}
 	}
 	p.Store, err = openImages()
 	return p, err

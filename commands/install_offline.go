@@ -137,7 +137,9 @@ var _ compose.Builder = (*offlineImages)(nil)
 func (i *offlineImages) with(use func(*imagebuild.Unpacker) error) (err error) {
 	u := &imagebuild.Unpacker{
 		Bundle: i.bundle, Lock: i.target.Lock(),
-		Connect: func(ctx context.Context) (*engine.Engine, error) { return engine.Connect(ctx, "unix://"+i.target.Socket) },
+		Connect: func(ctx context.Context) (*engine.Engine, error) {
+			return engine.Connect(ctx, "unix://"+i.target.Socket)
+		},
 	}
 	if u.Store, err = openImages(); err != nil {
 		return err

@@ -69,18 +69,17 @@ func (u *Unpacker) Stale(ctx context.Context) (why []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	switch same, err := sameLock(files.current, u.Bundle.Lock); {
-	case err != nil:
+	same, err := sameLock(files.current, u.Bundle.Lock)
+	if err != nil {
 		return nil, err
-	case files.current == nil:
-		why = append(why, fmt.Sprintf("%d images from %s", len(u.Bundle.Lock.Images), u.Bundle.Path))
-	case !same:
-		why = append(why, "the lock of "+u.Bundle.Path)
+	}
+	if !same {
+		why = append(why, "the lock, from "+u.Bundle.Path)
 	}
 	err = u.locked(func(img *lock.Image, p *lock.Platform) error {
 		here, err := u.present(ctx, img, p)
 		if err == nil && !here {
-			why = append(why, img.Name+": it isn't here, or not as the lock says")
+			why = append(why, img.Name+": it isn't here as the bundle's lock says")
 		}
 		return err
 	})
@@ -270,7 +269,9 @@ func (u *Unpacker) open(ctx context.Context, img *lock.Image, p *lock.Platform) 
 	if err != nil {
 		return nil, err
 	}
-	blob := func(_ context.Context, d v1.Hash) (io.ReadCloser, error) { return u.Bundle.Open(bundle.Blob(d.String())) }
+	blob := func(_ context.Context, d v1.Hash) (io.ReadCloser, error) {
+		return u.Bundle.Open(bundle.Blob(d.String()))
+	}
 	got, err := source.Blobs(ctx, blob, hash, source.Host())
 	if err != nil {
 		return nil, err

@@ -30,7 +30,9 @@ import (
 // files are the members of a small bundle.
 type files map[string]string
 
-func (f files) Open(name string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(f[name])), nil }
+func (f files) Open(name string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(f[name])), nil
+}
 
 func sum(s string) string {
 	h := sha256.Sum256([]byte(s))
