@@ -1,0 +1,3 @@
+package runtime
+
+func victim(string) int { return 0 }
