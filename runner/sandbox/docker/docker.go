@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/google/renameio/v2"
 
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/sandbox"
@@ -65,6 +66,8 @@ type Backend struct {
 	api      *client.Client
 	instance string
 	patience time.Duration
+
+	program evidence.File
 
 	mu     sync.Mutex
 	engine *engine           // what Check has found

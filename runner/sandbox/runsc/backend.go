@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/cgroup"
@@ -35,7 +36,8 @@ type Backend struct {
 	cgroups  *cgroup.Host
 	idmaps   idmaps
 	version  func() string
-	digest   fileDigest
+	digest   evidence.File
+	seen     sync.Map // *evidence.File of the helpers, by path
 	patience time.Duration
 	weakness *Weakness // nil but in tests of the probes
 }

@@ -2,13 +2,11 @@ package runsc
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
 	"os"
+	"path/filepath"
 	"slices"
-	"sync"
 
+	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox"
 )
@@ -17,7 +15,7 @@ var _ sandbox.Identified = (*Backend)(nil)
 
 // Runtime implements sandbox.Identified.
 func (b *Backend) Runtime(context.Context) (sandbox.Runtime, error) {
-	digest, err := b.digest.of(b.binary)
+	digest, err := b.digest.Digest(b.binary)
 	if err != nil {
 		return sandbox.Runtime{}, fault.Wrap(err, "read "+b.binary, "run `make`, or set "+EnvBinary+" to a working runsc")
 	}
@@ -25,38 +23,37 @@ func (b *Backend) Runtime(context.Context) (sandbox.Runtime, error) {
 	if b.rootless {
 		args = append(args, "(rootless)")
 	}
+	helpers, err := b.helpers()
+	if err != nil {
+		return sandbox.Runtime{}, fault.Wrap(err, "read the helpers beside "+b.binary, "unpack the whole archive of one release")
+	}
+	args = append(args, helpers...)
 	if b.weakness != nil {
 		args = append(args, "(weakened: "+b.weakness.Name+")")
 	}
 	return sandbox.Runtime{Version: b.version(), Digest: digest, Args: args, Platform: "systrap"}, nil
 }
 
-// fileDigest remembers a file's digest while the file stays the same.
-type fileDigest struct {
-	mu     sync.Mutex
-	seen   os.FileInfo
-	digest string
-}
+// helpersDir is where releases of gVisor have their helpers, beside runsc.
+const helpersDir = "gvisor-bin"
 
-func (d *fileDigest) of(path string) (string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
+// helpers are the programs beside runsc that it starts, with their digests.
+func (b *Backend) helpers() (list []string, err error) {
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(b.binary), helpersDir, "*")) // the pattern is right
+	for _, path := range files {
+		if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
+			continue
+		}
+		seen, _ := b.seen.LoadOrStore(path, &evidence.File{})
+		file, ok := seen.(*evidence.File)
+		if !ok {
+			continue
+		}
+		digest, err := file.Digest(path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, "(with "+filepath.Base(path)+" "+digest+")")
 	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if d.seen != nil && os.SameFile(fi, d.seen) && fi.Size() == d.seen.Size() && fi.ModTime().Equal(d.seen.ModTime()) {
-		return d.digest, nil
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	d.seen, d.digest = fi, "sha256:"+hex.EncodeToString(h.Sum(nil))
-	return d.digest, nil
+	return list, nil
 }
