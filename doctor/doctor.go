@@ -7,6 +7,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -162,10 +163,28 @@ func (r *Report) ExitCode() ExitCode {
 		return ExitInterrupted
 	case n[Fail] > 0 || r.Strict && n[Warn] > 0:
 		return ExitFail
-	case n[Error] > 0 || n[Pass]+n[Warn] == 0:
+	case n[Error] > 0 || n[Pass]+n[Warn] == 0 || slices.ContainsFunc(r.Results, Result.unproven):
 		return ExitUnknown
 	}
 	return ExitOK
+}
+
+// unproven says that an essential check was asked for and not made: whatever kept it from
+// being made, and whether or not that counts, nobody may take the whole for a yes.
+func (x Result) unproven() bool { return x.Essential && x.State == Skip }
+
+// Proven says whether the essential checks were among those that were made, and passed.
+func (r *Report) Proven() bool {
+	n := 0
+	for _, x := range r.Results {
+		if x.Essential && x.State != Pass {
+			return false
+		}
+		if x.Essential {
+			n++
+		}
+	}
+	return n > 0
 }
 
 // errInterrupted is the cause that a caller gives when a person stopped the run.

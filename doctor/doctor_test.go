@@ -62,6 +62,34 @@ func TestStatesAndExitCodes(t *testing.T) {
 	}
 }
 
+// TestEssential doesn't let the rest stand for what was asked for and not found out.
+func TestEssential(t *testing.T) {
+	t.Parallel()
+	pass, skip, warn := Passed("ok"), Skipped("needs QD951"), Warned("so so", "")
+	for _, c := range []struct {
+		name   string
+		state  Finding
+		want   ExitCode
+		proven bool
+	}{
+		{"passed", pass, ExitOK, true},
+		{"left out by what it needs", skip, ExitUnknown, false},
+		{"neither yes nor no", warn, ExitOK, false},
+		{"failed", Failed("bad", ""), ExitFail, false},
+		{"could not be found out", Unknown(errors.New("no idea")), ExitUnknown, false},
+	} {
+		e := check("QD957", says(c.state))
+		e.Essential = true
+		r := Run(t.Context(), []*Check{check("QD901", says(pass)), e}, map[string]bool{"QD957": true})
+		if r.ExitCode() != c.want || r.Proven() != c.proven {
+			t.Errorf("%s: exit code %d, proven %t", c.name, r.ExitCode(), r.Proven())
+		}
+	}
+	if r := Run(t.Context(), []*Check{check("QD901", says(pass))}, nil); r.Proven() || r.ExitCode() != ExitOK {
+		t.Error("what wasn't asked for is proven")
+	}
+}
+
 func TestDependents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

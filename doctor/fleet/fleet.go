@@ -46,6 +46,9 @@ type Fleet struct {
 	// aliveTime is how long a runner may take to say what it is: 15 s.
 	aliveTime time.Duration
 
+	// essential are the codes that a runner may not leave out.
+	essential map[string]bool
+
 	once    sync.Once
 	queue   Queue
 	records []queue.Record
@@ -59,7 +62,9 @@ func (f *Fleet) Bind(checks []*doctor.Check) {
 	run := map[string]func(context.Context) doctor.Finding{
 		"QD951": f.alive, "QD954": f.keys, "QD955": f.separation,
 	}
+	f.essential = map[string]bool{}
 	for _, c := range checks {
+		f.essential[c.Code] = c.Essential
 		c.Needs = nil // another runner's failure is none of this one's
 		if c.Run = run[c.Code]; c.Run == nil {
 			c.Run = func(ctx context.Context) doctor.Finding { return f.relay(ctx, c.Code) }
@@ -111,8 +116,7 @@ func early(ctx context.Context) (context.Context, context.CancelFunc) {
 // relay asks every runner to make a check.
 func (f *Fleet) relay(ctx context.Context, code string) doctor.Finding {
 	parts, err := f.each(ctx, func(ctx context.Context, h queue.Health) doctor.Finding {
-		got, _, _ := f.ask(ctx, h.Runner, code)
-		return got
+		return f.answer(ctx, h, code)
 	})
 	switch {
 	case err != nil:
@@ -121,6 +125,27 @@ func (f *Fleet) relay(ctx context.Context, code string) doctor.Finding {
 		return doctor.Skipped("no runner is there to ask: see QD951")
 	}
 	return doctor.Together(noun, parts)
+}
+
+// answer is what the runner that a record is of finds. Another one's word, or the word that
+// an essential check was left out, is none.
+func (f *Fleet) answer(ctx context.Context, h queue.Health, code string) doctor.Finding {
+	got, facts, ok := f.ask(ctx, h.Runner, code)
+	switch {
+	case ok && !same(facts, h):
+		return twoOfAName(facts, h)
+	case ok && f.essential[code] && (got.State == doctor.Skip || got.State == doctor.Warn):
+		return doctor.Unknown(fmt.Errorf("the runner says neither yes nor no, but %s: %s", got.State, got.Message))
+	}
+	return got
+}
+
+// same says whether an answer is of the runner that a record is of.
+func same(facts Facts, h queue.Health) bool { return facts.Host == h.Host && facts.Boot == h.Boot }
+
+func twoOfAName(facts Facts, h queue.Health) doctor.Finding {
+	return doctor.Failed(fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host, facts.Host),
+		"give each an id of its own: `quavon runner --id NAME`")
 }
 
 // ask asks one runner; ok says that it answered.
@@ -178,10 +203,8 @@ func (f *Fleet) identity(ctx context.Context, h queue.Health) doctor.Finding {
 	switch {
 	case !ok:
 		return doctor.Failed("it has a record, but does not answer: "+got.Message, "look at its log, and start it again")
-	case facts.Host != h.Host || facts.Boot != h.Boot:
-		return doctor.Failed(fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host,
-			facts.Host),
-			"give each an id of its own: `quavon runner --id NAME`")
+	case !same(facts, h):
+		return twoOfAName(facts, h)
 	}
 	got.Message += ", host " + h.Host
 	got.Details = append(got.Details, fmt.Sprintf("state %s%s, %d of %d slots busy, quavon %s", h.State, because(h.Why), h.Busy, h.Slots,
@@ -225,6 +248,8 @@ func (f *Fleet) sameKey(ctx context.Context, h queue.Health) doctor.Finding {
 	case !ok:
 		return doctor.Failed("it did not meet the challenge: "+got.Message,
 			"give the runner and this command the same sandbox_signing_key, and start the runner again")
+	case !same(facts, h):
+		return twoOfAName(facts, h)
 	case facts.Key != f.Facts.Key && got.State == doctor.Pass:
 		return doctor.Warned(fmt.Sprintf("it has our key, but seals with another (%s, we with %s): a rotation stands half way", facts.Key,
 			f.Facts.Key), "make the new key the first line everywhere, then start runners again", got.Details...)

@@ -114,6 +114,7 @@ func (w *world) report(code string) *doctor.Report {
 	w.t.Helper()
 	c := &doctor.Check{
 		Code: code, Name: "check", Title: code, Group: "Sandbox", Severity: doctor.Failure, DefaultFix: "the check's own fix", Timeout: 20 * time.Second,
+		Essential: code == "QD957",
 	}
 	w.fleet.Bind([]*doctor.Check{c})
 	return doctor.Run(w.t.Context(), []*doctor.Check{c}, nil)
@@ -162,6 +163,19 @@ func TestFails(t *testing.T) {
 		}},
 		"QD951-no-valkey": {"QD951", func(w *world) {
 			w.fleet.Open = func(context.Context) (fleet.Queue, error) { return nil, errors.New("connect to valkey://x: refused") }
+		}},
+		// The runner that has the record is untested; the other one's sandboxes hold.
+		"QD957-two-of-a-name": {"QD957", func(w *world) {
+			w.well("r1", "h1", nil)
+			w.runner("r1", nil, queue.Health{Host: "h2"}, w.key)
+		}},
+		"QD954-two-of-a-name": {"QD954", func(w *world) {
+			w.well("r1", "h1", nil)
+			w.runner("r1", nil, queue.Health{Host: "h2"}, w.key)
+		}},
+		"QD957-left-out": {"QD957", func(w *world) {
+			w.well("r1", "h1", nil)
+			w.well("r2", "h2", map[string]doctor.Finding{"QD957": doctor.Skipped("needs QD952, which failed")})
 		}},
 		"QD952-one-of-two": {"QD952", func(w *world) {
 			w.well("r1", "h1", nil)

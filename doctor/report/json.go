@@ -29,6 +29,7 @@ type document struct {
 	Took     float64        `json:"took_s"`
 	Strict   bool           `json:"strict"`
 	ExitCode int            `json:"exit_code"`
+	Proven   bool           `json:"sandboxes_hold"`
 	Counts   map[string]int `json:"counts"`
 	Checks   []entry        `json:"checks"`
 }
@@ -80,7 +81,7 @@ func writeJSON(w io.Writer, r *doctor.Report, o Options) error {
 func documentOf(r *doctor.Report, o Options) document {
 	d := document{
 		Schema: "quavon.doctor", Version: SchemaVersion, Quavon: o.Version, Started: r.Started.UTC(), Took: r.Took.Seconds(),
-		Strict: r.Strict, ExitCode: int(r.ExitCode()), Counts: map[string]int{}, Checks: []entry{},
+		Strict: r.Strict, ExitCode: int(r.ExitCode()), Proven: r.Proven(), Counts: map[string]int{}, Checks: []entry{},
 	}
 	for s, n := range r.Counts() {
 		d.Counts[string(s)] = n

@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"unicode"
 
@@ -39,6 +40,11 @@ func Write(w io.Writer, format string, r *doctor.Report, o Options) error {
 		return writeHTML(w, r, o)
 	}
 	return fmt.Errorf("%q is no format of a report", format)
+}
+
+// FormatOf is the format of a file's name, "" for none.
+func FormatOf(path string) string {
+	return map[string]string{".txt": "text", ".json": "json", ".xml": "junit", ".html": "html"}[filepath.Ext(path)]
 }
 
 // ColorFor says whether text for a terminal is coloured, by the environment that env
@@ -79,7 +85,10 @@ func ignored(r *doctor.Report) int {
 func verdict(r *doctor.Report) string {
 	switch r.ExitCode() {
 	case doctor.ExitOK:
-		return "nothing that was checked is broken"
+		if r.Proven() {
+			return "nothing that was checked is broken"
+		}
+		return "nothing that was checked is broken; whether sandboxes hold was not tested (QD957)"
 	case doctor.ExitFail:
 		return "something is broken"
 	case doctor.ExitUnknown:
