@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/quavon/quavon/docs"
@@ -34,7 +36,7 @@ type doctorOptions struct {
 	Edition        string
 	EnvFile        string
 	Ignore, Only   []string
-	Accept         []string
+	Accept, Save   []string
 	Explain        string
 	Wait           time.Duration
 	Backend, Runsc string
@@ -67,6 +69,7 @@ func newDoctor(p *program, run func(context.Context, *doctorOptions) error) *cob
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&o.Output, "output", "o", "text", "text, json, junit or html")
+	f.StringSliceVar(&o.Save, "save", nil, "write the report to files too, by their names' ends: .txt, .json, .xml (JUnit), .html")
 	f.BoolVar(&o.Smoke, "sandbox-smoke", false, "check the sandboxes too")
 	f.BoolVar(&o.Local, "local", false, "check a backend of this host, without a queue; implies --sandbox-smoke")
 	f.StringVar(&o.Backend, "backend", runsc.Name, "backend of --local: "+strings.Join(backendNames, ", "))
@@ -96,6 +99,11 @@ func (o *doctorOptions) check() error {
 		return fault.New(fmt.Sprintf("--edition %q is unknown", o.Edition), "use community or enterprise")
 	case o.Wait < 0:
 		return fault.New("--wait is negative", "write a time such as 30s, or 0")
+	}
+	for _, file := range o.Save {
+		if report.FormatOf(file) == "" {
+			return fault.New(fmt.Sprintf("--save %s has no form", printable(file)), "end its name with .txt, .json, .xml or .html")
+		}
 	}
 	o.Local = o.Local || o.AllBackends
 	o.Smoke = o.Smoke || o.Local
@@ -138,11 +146,29 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 	}
 	r := doctor.Run(ctx, checks, ignore)
 	r.Strict = o.Strict
-	if err := report.Write(o.IO.Out, o.Output, r, o.reportOptions()); err != nil {
+	err = report.Write(o.IO.Out, o.Output, r, o.reportOptions())
+	if err = errors.Join(err, o.save(r)); err != nil {
 		return err
 	}
 	if code := r.ExitCode(); code != doctor.ExitOK {
 		return &exitError{Code: ExitCode(code)}
+	}
+	return nil
+}
+
+// save writes the report to files, which are whole or as before.
+func (o *doctorOptions) save(r *doctor.Report) error {
+	options := o.reportOptions()
+	options.Width, options.Color = 0, false
+	for _, file := range o.Save {
+		var b bytes.Buffer
+		err := report.Write(&b, report.FormatOf(file), r, options)
+		if err == nil {
+			err = renameio.WriteFile(file, b.Bytes(), 0o600)
+		}
+		if err != nil {
+			return fault.Wrap(err, "save the report", "name a file that can be written")
+		}
 	}
 	return nil
 }
