@@ -28,6 +28,8 @@ type Conn struct {
 	cfg Config
 	rw  io.ReadWriteCloser
 	out sender
+	// spare is for the windows of the peer's streams.
+	spare spare
 
 	ready chan struct{} // closed once the peer's hello was accepted
 	done  chan struct{} // closed once err is set

@@ -16,33 +16,54 @@ const pipeSize = 1 << 20
 // Files is a byte stream over two pipes or sockets, which are in non-blocking
 // mode.
 type Files struct {
-	r, w *os.File
-	raw  syscall.RawConn
+	r, w    *os.File
+	in, out syscall.RawConn
 }
 
 // NewFiles joins the two ends. It enlarges pipes.
 func NewFiles(r, w *os.File) (*Files, error) {
-	raw, err := w.SyscallConn()
+	in, err := r.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range []*os.File{r, w} {
-		if c, err := f.SyscallConn(); err == nil {
-			_ = c.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
-		}
+	out, err := w.SyscallConn()
+	if err != nil {
+		return nil, err
 	}
-	return &Files{r: r, w: w, raw: raw}, nil
+	for _, c := range []syscall.RawConn{in, out} {
+		_ = c.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	}
+	return &Files{r: r, w: w, in: in, out: out}, nil
 }
 
 // Read implements io.Reader.
 func (f *Files) Read(p []byte) (int, error) { return f.r.Read(p) }
+
+// ReadVector fills p and then q with what there is.
+func (f *Files) ReadVector(p, q []byte) (n int, err error) {
+	rawErr := f.in.Read(func(fd uintptr) bool {
+		for again := true; again; again = errors.Is(err, syscall.EINTR) {
+			n, err = unix.Readv(int(fd), [][]byte{p, q})
+		}
+		return !errors.Is(err, syscall.EAGAIN)
+	})
+	switch {
+	case rawErr != nil:
+		return 0, rawErr
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
 
 // Write implements io.Writer.
 func (f *Files) Write(p []byte) (int, error) { return f.w.Write(p) }
 
 // TryWrite writes what fits without waiting.
 func (f *Files) TryWrite(p []byte) (n int, err error) {
-	cerr := f.raw.Write(func(fd uintptr) bool {
+	cerr := f.out.Write(func(fd uintptr) bool {
 		for len(p) > n {
 			var m int
 			m, err = syscall.Write(int(fd), p[n:])

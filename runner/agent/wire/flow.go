@@ -1,22 +1,20 @@
 package wire
 
-import "sync"
+import "sync/atomic"
 
 // flow is how much of a channel may be on the way, and in which portions.
 type flow struct {
-	// window is the most bytes that may be on the way or unread, data the most in
-	// a frame.
-	window, data int
-	// free are buffers that aren't in use.
-	free sync.Pool
+	// window is the most bytes that may be on the way or unread at first, most what
+	// the receiver may make of it, data the most in a frame.
+	window, most, data int
 }
 
 var (
-	wide = &flow{window: Window, data: MaxData}
+	wide = &flow{window: Window, most: Window, data: MaxData}
 	// narrow is what the host may have to hold of each of the job's connections, down
-	// what the sandbox may.
-	narrow = &flow{window: NarrowWindow, data: NarrowData}
-	down   = &flow{window: Window, data: MaxData / 2}
+	// what the sandbox may. Smaller frames let other connections in between.
+	narrow = &flow{window: NarrowWindow, most: Window, data: MaxData}
+	down   = &flow{window: Window, most: Window, data: MaxData / 2}
 )
 
 // flowOf is the flow of a channel of the streams that a side opens.
@@ -30,18 +28,16 @@ func flowOf(opener Side, ch Channel) *flow {
 	return down
 }
 
-// buffer has room for the data of a frame and for a header before it.
-type buffer struct {
-	b    []byte
-	flow *flow
-}
+// spare is what the windows of a connection may still grow by, together.
+type spare struct{ used atomic.Int64 }
 
-func (f *flow) buffer() *buffer {
-	if b, ok := f.free.Get().(*buffer); ok {
-		return b
+// take reports whether n bytes were left.
+func (s *spare) take(n int) bool {
+	if s.used.Add(int64(n)) <= MaxSpare {
+		return true
 	}
-	return &buffer{make([]byte, headRoom+f.data), f}
+	s.give(n)
+	return false
 }
 
-// release gives the buffer back.
-func (b *buffer) release() { b.flow.free.Put(b) }
+func (s *spare) give(n int) { s.used.Add(-int64(n)) }

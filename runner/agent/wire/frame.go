@@ -148,12 +148,35 @@ func (f *frameReader) next() (frame, error) {
 	return decode(f.buf[f.lo-body : f.lo])
 }
 
+// vectorReader is a reader that can fill two buffers at once, the first one first.
+type vectorReader interface {
+	ReadVector(p, q []byte) (int, error)
+}
+
 // take reads the next len(p) bytes.
 func (f *frameReader) take(p []byte) error {
 	n := copy(p, f.buf[f.lo:f.hi])
 	f.lo += n
+	if v, ok := f.r.(vectorReader); ok {
+		return f.takeVector(v, p[n:])
+	}
 	_, err := io.ReadFull(f.r, p[n:])
 	return unexpected(err)
+}
+
+// takeVector reads all of p, and with its end what follows: frames that come one
+// after the other cost a read each. Nothing is buffered unless p is empty.
+func (f *frameReader) takeVector(v vectorReader, p []byte) error {
+	for len(p) > 0 {
+		f.makeRoom(readSize)
+		n, err := v.ReadVector(p, f.buf[:readSize])
+		if err != nil {
+			return unexpected(err)
+		}
+		f.hi = max(n-len(p), 0)
+		p = p[min(n, len(p)):]
+	}
+	return nil
 }
 
 // peek returns the next n bytes, valid until the next call, and skips them.
@@ -169,7 +192,7 @@ func (f *frameReader) peek(n int) ([]byte, error) {
 func (f *frameReader) fill(n int) error {
 	for f.hi-f.lo < n {
 		f.makeRoom(n)
-		m, err := f.r.Read(f.buf[f.hi:])
+		m, err := f.r.Read(f.buf[f.hi:min(len(f.buf), f.lo+max(n, readSize))])
 		f.hi += m
 		if f.hi-f.lo >= n {
 			return nil
@@ -195,6 +218,9 @@ func unexpected(err error) error {
 // makeRoom moves what is buffered to the front, in a larger buffer when n bytes
 // don't fit.
 func (f *frameReader) makeRoom(n int) {
+	if f.lo == f.hi {
+		f.lo, f.hi = 0, 0
+	}
 	if f.lo == 0 && n <= len(f.buf) {
 		return
 	}

@@ -18,17 +18,18 @@ type inbox struct {
 	ready sync.Cond
 	flow  *flow
 	queue []chunk
-	// window is how many bytes the peer may still send; owed is what was read
-	// but not yet given back as credit.
-	window, owed int
+	// limit is how many bytes may be on the way or unread; window is how many of them
+	// the peer may still send, owed what was read but not yet given back as credit.
+	limit, window, owed int
+	spare               *spare
 	// err ends the channel once the queue is empty: io.EOF or a failure.
 	err error
 	// give sends credit to the peer.
 	give func(n int)
 }
 
-func newInbox(f *flow, give func(int)) *inbox {
-	b := &inbox{flow: f, window: f.window, give: give}
+func newInbox(f *flow, s *spare, give func(int)) *inbox {
+	b := &inbox{flow: f, limit: f.window, window: f.window, spare: s, give: give}
 	b.ready.L = &b.mu
 	return b
 }
@@ -39,7 +40,7 @@ func (b *inbox) receive(r *frameReader, n int) error {
 	if err := b.expect(n); err != nil {
 		return err
 	}
-	if n < b.flow.data/2 || n > b.flow.data {
+	if n < smallest/2 || n > MaxData {
 		p, err := r.peek(n)
 		if err == nil {
 			b.push(p)
@@ -47,7 +48,7 @@ func (b *inbox) receive(r *frameReader, n int) error {
 		return err
 	}
 	// The lock isn't held: this may wait for the peer.
-	c := chunk{buf: b.flow.buffer(), hi: n}
+	c := chunk{buf: newBuffer(n), hi: n}
 	if err := r.take(c.buf.b[:n]); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (b *inbox) space() []byte {
 			return c.buf.b[c.hi:]
 		}
 	}
-	c := chunk{buf: b.flow.buffer()}
+	c := chunk{buf: newBuffer(smallest)}
 	b.queue = append(b.queue, c)
 	return c.buf.b
 }
@@ -122,6 +123,8 @@ func (b *inbox) end(err error, drop bool) {
 			c.buf.release()
 		}
 		b.queue = nil
+		b.spare.give(b.limit - b.flow.window)
+		b.limit = b.flow.window
 	}
 	b.ready.Broadcast()
 }
@@ -192,12 +195,25 @@ func (b *inbox) pop() {
 func (b *inbox) consumed(n int) {
 	b.owed += n
 	credit := 0
-	if b.owed >= b.flow.window/2 && b.err == nil {
-		credit, b.owed = b.owed, 0
+	if b.owed >= b.limit/2 && b.err == nil {
+		credit = b.owed + b.grow()
 		b.window += credit
+		b.owed = 0
 	}
 	b.mu.Unlock()
 	if credit > 0 {
 		b.give(credit)
 	}
+}
+
+// grow doubles the window of a channel that is read faster than its peer may send,
+// and returns by how much; b.mu is held.
+func (b *inbox) grow() int {
+	n := b.limit
+	unread := b.limit - b.window - b.owed
+	if unread > b.limit/4 || 2*n > b.flow.most || !b.spare.take(n) {
+		return 0
+	}
+	b.limit += n
+	return n
 }

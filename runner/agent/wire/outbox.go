@@ -25,7 +25,7 @@ func newOutbox(f *flow) *outbox {
 func (o *outbox) add(n int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n > o.flow.window-o.credit {
+	if n > o.flow.most-o.credit {
 		return violation("more credit than the window")
 	}
 	o.credit += n
@@ -122,7 +122,7 @@ func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 // space returns room for data, never none.
 func (w *Writer) space() []byte {
 	if w.buf == nil {
-		w.buf = w.out.flow.buffer()
+		w.buf = newBuffer(w.out.flow.data)
 		w.end = headRoom
 	}
 	return w.buf.b[w.end:]

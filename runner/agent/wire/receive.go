@@ -55,7 +55,7 @@ func (s *Stream) receiveCredit(ch Channel, n uint32) error {
 	if ch >= numChannels || s.out[ch] == nil {
 		return violation("credit for channel %d, which doesn't flow this way", ch)
 	}
-	if n == 0 || int64(n) > int64(s.out[ch].flow.window) {
+	if n == 0 || int64(n) > int64(s.out[ch].flow.most) {
 		return violation("a credit of %d bytes", n)
 	}
 	return s.out[ch].add(int(n))

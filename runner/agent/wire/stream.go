@@ -39,7 +39,7 @@ func newStream(c *Conn, id uint32, mine bool) *Stream {
 		if mine == (ch == In) {
 			s.out[ch] = newOutbox(f)
 		} else {
-			s.in[ch] = newInbox(f, func(n int) { s.give(ch, n) })
+			s.in[ch] = newInbox(f, &c.spare, func(n int) { s.give(ch, n) })
 		}
 	}
 	return s

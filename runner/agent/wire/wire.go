@@ -14,7 +14,7 @@ import (
 )
 
 // ProtocolVersion is spoken by this build; both sides must agree exactly.
-const ProtocolVersion = 2
+const ProtocolVersion = 3
 
 // Bounds of the protocol; a peer that exceeds one is cut off.
 const (
@@ -27,11 +27,12 @@ const (
 	// MaxStreams is how many streams the host may have open.
 	MaxStreams = 64
 	// MaxConnections is how many the guest may have open. They are connections of
-	// the job's, many and mostly idle, so the host holds less of what they send:
-	// NarrowWindow and NarrowData stand for Window and MaxData.
+	// the job's, many and mostly idle, so the host promises to hold NarrowWindow of
+	// what each sends. One that is read as fast as it comes gets more, up to Window,
+	// as long as all of a byte stream together have no more than MaxSpare beyond.
 	MaxConnections = 1024
-	NarrowWindow   = 512 << 10
-	NarrowData     = 128 << 10
+	NarrowWindow   = 256 << 10
+	MaxSpare       = 32 << 20
 	// MaxPath bounds a path in any message, in bytes.
 	MaxPath = 4096
 	// MaxArgs and MaxArgBytes bound a command's arguments, MaxEnvBytes its
