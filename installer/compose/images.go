@@ -11,6 +11,7 @@ import (
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/source"
 )
 
 // images is the phase that makes the images and their lock.
@@ -38,9 +39,13 @@ func (i *images) Plan(ctx context.Context) ([]phase.Change, error) {
 	if _, err := os.Stat(i.Target.Lock()); errors.Is(err, fs.ErrNotExist) {
 		action = phase.Create
 	}
+	verb := "build "
+	if i.Target.Bundle != "" {
+		verb = "take " // nothing is built then
+	}
 	var changes []phase.Change
 	for _, line := range why {
-		changes = append(changes, phase.Change{Action: action, Target: i.Target.Lock(), Summary: "build " + line})
+		changes = append(changes, phase.Change{Action: action, Target: i.Target.Lock(), Summary: verb + line})
 	}
 	return changes, nil
 }
@@ -71,8 +76,12 @@ func (i *images) stale(ctx context.Context) ([]string, error) {
 	return why, nil
 }
 
-// actImages is noted with the digest of the lock before, "" without one.
-const actImages = "images"
+// Acts of this phase. The first is noted with the digest of the lock before, "" without
+// one; the second for each image, with its tag in the engine and its config's digest.
+const (
+	actImages = "images"
+	actImage  = "image"
+)
 
 // Apply implements phase.Phase.
 func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) error {
@@ -84,46 +93,61 @@ func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) er
 	if err != nil {
 		return err
 	}
-	return tx.Act(phase.Act{Name: actImages, Data: map[string]string{"lock": before}}, func() error { return i.Images.Build(ctx, show) })
+	act := phase.Act{Name: actImages, Data: map[string]string{"lock": before}}
+	if err := tx.Act(act, func() error { return i.Images.Build(ctx, show) }); err != nil {
+		return err
+	}
+	return i.noteImages(tx)
+}
+
+// noteImages notes what the lock has: what is built by then is known only by it. A process
+// that is killed before leaves images, which the next one finds.
+func (i *images) noteImages(tx phase.Tx) error {
+	l, err := i.lock()
+	if err != nil {
+		return err
+	}
+	for _, img := range l.Images {
+		if _, p := l.Find(img.Name, source.Host()); p != nil {
+			act := phase.Act{
+				Name: actImage, Key: tag(img.Name, p.Config), Keeps: "images in the engine and in quavon's store",
+				Data: map[string]string{"config": p.Config},
+			}
+			if err := tx.Act(act, func() error { return nil }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Undo implements phase.Phase. The images themselves stay for the next time, unless
 // everything is to go.
 func (i *images) Undo(ctx context.Context, act phase.Act, how phase.How, _ phase.Reporter) error {
 	path := i.Target.Lock()
-	if how == phase.Failed && act.Data["lock"] != "" {
+	switch {
+	case act.Name == actImage && how == phase.Purge:
+		return i.forget(ctx, act)
+	case act.Name == actImage:
+		return nil
+	case how != phase.Failed:
+		return errors.Join(remove(path), remove(path+".prev"), remove(path+".next"), i.removeLists())
+	case act.Data["lock"] != "":
 		return putBack(path, act.Data["lock"])
 	}
-	if how == phase.Purge {
-		if err := i.purge(ctx); err != nil {
-			return err
-		}
-	}
-	if how == phase.Failed {
-		return remove(path)
-	}
-	return errors.Join(remove(path), remove(path+".prev"), remove(path+".next"), i.removeLists())
+	return remove(path)
 }
 
-// purge removes the images from the engine.
-func (i *images) purge(ctx context.Context) error {
+// forget removes an image from the engine and from the store.
+func (i *images) forget(ctx context.Context, act phase.Act) error {
 	e, err := i.engine(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = e.removeImage(ctx, act.Key)
 	}
-	for _, path := range []string{i.Target.Lock(), i.Target.Lock() + ".prev"} {
-		l, err := lock.Read(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = e.removeImages(ctx, l)
-		}
-		if err != nil {
-			return err
-		}
+	if err == nil && i.Forget != nil {
+		err = i.Forget(ctx, act.Data["config"])
 	}
-	return nil
+	return err
 }
 
 // removeLists removes the lists of packages that the builder has written beside the lock.
