@@ -67,7 +67,8 @@ func (o *fixOptions) compare(ctx context.Context) (fix.Comparison, error) {
 		return none, err
 	}
 	if name, undecided := fix.Undecided(before, after); undecided {
-		return none, fault.New(fmt.Sprintf("with the patch %q was not run", name), "raise --timeout or another limit")
+		return none, fault.New(fmt.Sprintf("with the patch %q was not run", name),
+			"raise --timeout or another limit; an image needs git for the patch; see --logs")
 	}
 	return fix.Compare(before, after), nil
 }

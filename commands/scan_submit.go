@@ -2,9 +2,10 @@ package commands
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/quavon/quavon/runner/client"
@@ -14,9 +15,6 @@ import (
 	"github.com/quavon/quavon/runner/task"
 )
 
-// scanFile is where a scan on a runner leaves its report, in its copy of the directory.
-const scanFile = ".quavon-scan.tar"
-
 // remote lets a runner scan: an ordinary job, whose report comes back as an artefact.
 func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Options) (*scan.Report, string, error) {
 	c, err := o.settings.client(ctx, o.program)
@@ -24,7 +22,10 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 		return nil, "", err
 	}
 	defer c.Close()
-	so.Root, so.To = job.WorkspaceDir, job.WorkspaceDir+"/"+scanFile
+	// The report is left in the runner's copy of the directory, by a name that nothing in
+	// it can have.
+	file := ".quavon-scan-" + strings.ToLower(rand.Text())
+	so.Root, so.To = job.WorkspaceDir, job.WorkspaceDir+"/"+file
 	argv, err := scan.Argv(so)
 	if err != nil {
 		return nil, "", err
@@ -36,7 +37,7 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 	}
 	said := &lastBytes{most: 4 << 10}
 	res, err := c.Run(ctx, client.Job{
-		Image: digest, Steps: []client.Step{{Name: "scan", Run: argv}}, Collect: []string{scanFile}, Dir: tree.dir,
+		Image: digest, Steps: []client.Step{{Name: "scan", Run: argv}}, Collect: []string{file}, Dir: tree.dir,
 		Limits: client.Limits{CPUs: o.CPUs, Memory: client.Size(o.Memory), Disk: client.Size(o.Disk), Time: client.Duration(o.wall())},
 	}, client.Log{Stderr: said, Note: func(s string) { sub.note(s) }})
 	if err == nil {
@@ -45,7 +46,7 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 	if err != nil {
 		return nil, digest, err
 	}
-	rep, err := fetchScan(ctx, res, so, tree.prefix)
+	rep, err := fetchScan(ctx, res, file, so, tree.prefix)
 	if err == nil && tree.read(tree.prefix+".gitleaksignore") != nil {
 		rep.Note("gitleaks", "on a runner it heeds the directory's .gitleaksignore")
 	}
@@ -53,7 +54,7 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 }
 
 // fetchScan reads the report that the job has left.
-func fetchScan(ctx context.Context, res *client.Result, so scan.Options, repoPath string) (*scan.Report, error) {
+func fetchScan(ctx context.Context, res *client.Result, file string, so scan.Options, repoPath string) (*scan.Report, error) {
 	if !res.Has(task.FileArtefacts) {
 		return nil, fault.New("the runner sent no report", "look at its log").WithCode(string(job.ReasonInternal))
 	}
@@ -72,7 +73,7 @@ func fetchScan(ctx context.Context, res *client.Result, so scan.Options, repoPat
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.Base(scanFile))
+	f, err := root.Open(file)
 	if err != nil {
 		return nil, err
 	}

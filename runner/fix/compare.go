@@ -71,15 +71,13 @@ func Undecided(before, after []Ran) (string, bool) {
 			return r.Name, true
 		}
 	}
-	applied, setUp := true, true
+	fine := true // so far; what fails takes with it what comes after
 	for _, r := range after {
-		switch {
-		case r.Kind == Apply:
-			applied = r.Outcome == Passed
-		case r.Kind == Setup:
-			setUp = setUp && r.Outcome == Passed
-		case r.Outcome == NotRun && applied && setUp:
+		if fine && r.Outcome == NotRun || r.Kind == Apply && r.Outcome == TimedOut {
 			return r.Name, true
+		}
+		if (r.Kind == Apply || r.Kind == Setup) && r.Outcome != Passed {
+			fine = false
 		}
 	}
 	return "", false

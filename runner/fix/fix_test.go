@@ -86,6 +86,8 @@ func ran(t *testing.T, patched bool, how string) []Ran {
 			s.Exit, s.Reason = 137, job.ReasonTimeoutWall
 		case '-':
 			s.Exit, s.Reason = -1, job.ReasonLimitMemory
+		case 'n':
+			s.Exit = 127
 		}
 		res.Steps = append(res.Steps, s)
 	}
@@ -104,6 +106,11 @@ func TestCompare(t *testing.T) {
 		"does not apply":     {before: "pppp", after: "f", broke: true},
 		"breaks setup":       {before: "ppfp", after: "pf", want: "broken, broken, still failing, broken", broke: true},
 		"no setup before":    {before: "f", after: "", undecided: "npm ci"},
+		"no git":             {before: "pppp", after: "n", undecided: "apply the patch"},
+		"ended applying":     {before: "pppp", after: "-", undecided: "apply the patch"},
+		"slow to apply":      {before: "pppp", after: "t", undecided: "apply the patch"},
+		"ended setting up":   {before: "pppp", after: "p-", undecided: "npm ci"},
+		"slow to set up":     {before: "pppp", after: "pt", want: "broken, broken, broken, broken", broke: true},
 		"ended before":       {before: "pp-", after: "", undecided: "npm run e2e"},
 		"ended after":        {before: "pppp", after: "ppp-", undecided: "npm run e2e"},
 		"stopped afterwards": {before: "pppp", after: "ppp", undecided: "npm run e2e"},

@@ -34,7 +34,7 @@ func (p Policy) Plan(patched, network bool) Plan {
 		open = job.NetworkRegistries
 	}
 	if patched {
-		plan.add(Apply, job.Step{Name: "apply the patch", Network: open, Argv: []string{"git", "apply", "--whitespace=nowarn", "-"}})
+		plan.add(Apply, job.Step{Name: "apply the patch", Network: open, Argv: []string{"/bin/sh", "-c", applyPatch}})
 	}
 	for _, c := range p.Setup {
 		plan.add(Setup, p.step(c, open, false))
@@ -47,6 +47,11 @@ func (p Policy) Plan(patched, network bool) Plan {
 	}
 	return plan
 }
+
+// applyPatch reads the patch from stdin. What .git points to isn't in the sandbox when the
+// workspace is a linked worktree or a submodule: then git does without.
+const applyPatch = `git rev-parse --git-dir >/dev/null 2>&1 || export GIT_DIR=/dev/null
+exec git apply --whitespace=nowarn -`
 
 func (plan *Plan) add(k Kind, s job.Step) {
 	plan.Steps, plan.kinds = append(plan.Steps, s), append(plan.kinds, k)
@@ -87,9 +92,15 @@ func (plan Plan) Outcomes(res job.Result) []Ran {
 		if i < len(res.Steps) {
 			list[i].Outcome = outcome(res.Steps[i])
 		}
+		if plan.kinds[i] == Apply && list[i].Outcome == Failed && res.Steps[i].Exit == exitNotFound {
+			list[i].Outcome = NotRun
+		}
 	}
 	return list
 }
+
+// exitNotFound is the shell's exit code for a program that isn't there.
+const exitNotFound = 127
 
 func outcome(s job.StepResult) Outcome {
 	switch {

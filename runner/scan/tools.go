@@ -48,7 +48,7 @@ var tools = []tool{
 		Argv: []string{"gosec", "-fmt", "json", "-no-fail", "-nosec", "-color=false", "./..."},
 		// A missing module is to be found out at once.
 		Env: map[string]string{
-			"GOPROXY": "off", "GOENV": "off", "GOTELEMETRY": "off", "GOCACHE": "/tmp/quavon-scan/go-build", "GOFLAGS": "-buildvcs=false",
+			"GOPROXY": "off", "GOENV": "off", "GOTELEMETRY": "off", "GOFLAGS": "-buildvcs=false",
 		},
 		URI:   "https://github.com/securego/gosec",
 		parse: parseGosec,
