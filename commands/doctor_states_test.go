@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,13 +12,16 @@ import (
 
 	"github.com/quavon/quavon/commands/iostreams"
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/doctor/report"
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/egress"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/service"
+	"github.com/quavon/quavon/runner/smoke/weak"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
 )
@@ -45,6 +49,25 @@ func selfLook(t *testing.T, binary string, env map[string]string) *localSandbox 
 	}
 }
 
+// weakBackend is what starts the sandboxes of an arm.
+func weakBackend(t *testing.T, arm, runscPath string, like *runner.Runner) sandbox.Backend {
+	t.Helper()
+	a, err := weak.Find(arm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := state.Open(statetest.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.Runner(weak.Lab{Accept: runsc.RiskWeakArm, Runsc: runscPath, State: st}, like)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r.Backend
+}
+
 // TestSandboxFails shows states of a host in which QD951 to QD958 fail, with message and
 // fix; those of runners and of Valkey are in doctor/fleet and doctor/valkey.
 func TestSandboxFails(t *testing.T) {
@@ -59,19 +82,25 @@ func TestSandboxFails(t *testing.T) {
 	}
 	real, fake := sandboxtest.Runsc(t), write("runsc", "#!/bin/sh\n[ \"$1\" = --version ] && echo 'runsc version release-20260101.0' || exit 1\n", 0o755)
 	badLock := write("images.lock.json", "{}\n", 0o600)
+	mended := func(s *localSandbox) { s.runner.Backend = selfLook(t, real, nil).runner.Backend }
 	for name, c := range map[string]struct {
 		code, binary string
 		env          map[string]string
 		edit         func(*localSandbox)
 		state        doctor.State
 		says, fix    string
+		// mend does what the fix says, where that can be done here: then the check holds.
+		mend func(*localSandbox)
 	}{
-		"no runsc":  {"QD951", filepath.Join(dir, "none"), nil, nil, doctor.Fail, "no such file", "make"},
-		"no hello":  {"QD952", fake, nil, nil, doctor.Fail, "can't start a sandbox", "see why the sandbox ended"},
-		"bad lock":  {"QD953", real, map[string]string{lock.EnvFile: badLock}, nil, doctor.Fail, badLock, ""},
-		"no lock":   {"QD953", real, map[string]string{lock.EnvFile: filepath.Join(dir, "none.json")}, nil, doctor.Fail, "none.json", ""},
-		"no egress": {"QD956", real, map[string]string{envEgressProxy: "127.0.0.1:1"}, func(s *localSandbox) { s.runner.Door = egress.Local{} }, doctor.Fail, "127.0.0.1:1 can't serve", "docker compose logs sandbox-egress"},
-		"another runtime": {"QD957", real, nil, func(s *localSandbox) {
+		"no-runsc":  {"QD951", filepath.Join(dir, "none"), nil, nil, doctor.Fail, "no such file", "make", mended},
+		"no-hello":  {"QD952", fake, nil, nil, doctor.Fail, "can't start a sandbox", "see why the sandbox ended", mended},
+		"bad-lock":  {"QD953", real, map[string]string{lock.EnvFile: badLock}, nil, doctor.Fail, badLock, "", nil},
+		"no-lock":   {"QD953", real, map[string]string{lock.EnvFile: filepath.Join(dir, "none.json")}, nil, doctor.Fail, "none.json", "", nil},
+		"no-egress": {"QD956", real, map[string]string{envEgressProxy: "127.0.0.1:1"}, func(s *localSandbox) { s.runner.Door = egress.Local{} }, doctor.Fail, "127.0.0.1:1 can't serve", "docker compose logs sandbox-egress", nil},
+		"no-limit":  {"QD958", real, nil, func(s *localSandbox) { s.runner.Backend = weakBackend(t, "no-disk-limit", real, s.runner) }, doctor.Fail, "disk: the job ended with", "QD903", mended},
+		// Path and arguments are sound; the program adds its own.
+		"wrapper": {"QD957", write("runsc.sh", "#!/bin/sh\nexec "+real+" --debug \"$@\"\n", 0o755), nil, nil, doctor.Fail, "isn't the registered runtime", "give this host no jobs", mended},
+		"another-runtime": {"QD957", real, nil, func(s *localSandbox) {
 			identify := service.Subject{Backend: s.runner.Backend, Guest: s.runner.Guest}.Identify
 			s.test = &smokeTest{
 				runner: s.runner, image: func(context.Context) (string, error) { return "", nil },
@@ -81,7 +110,7 @@ func TestSandboxFails(t *testing.T) {
 					return id, err
 				},
 			}
-		}, doctor.Fail, "escape smoke test failed", "give this host no jobs"},
+		}, doctor.Fail, "escape smoke test failed", "give this host no jobs", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,9 +123,23 @@ func TestSandboxFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			check.Needs = nil
-			f := doctor.Run(t.Context(), []*doctor.Check{check}, nil).Results[0].Finding
+			r := doctor.Run(t.Context(), []*doctor.Check{check}, nil)
+			f := r.Results[0].Finding
 			if f.State != c.state || !strings.Contains(f.Message+strings.Join(f.Details, "\n"), c.says) || f.Fix == "" || !strings.Contains(f.Fix, c.fix) {
 				t.Errorf("%s %s %q, fix %q", f.State, f.Message, f.Details, f.Fix)
+			}
+			file := filepath.Join(t.TempDir(), "report.txt")
+			var b bytes.Buffer
+			if err := errors.Join(report.Write(&b, "text", r, report.Options{}), os.WriteFile(file, b.Bytes(), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, file, filepath.Join("testdata", "doctor", "fails", c.code+"-"+name+".txt"))
+			if c.mend == nil {
+				return
+			}
+			c.mend(s)
+			if f := doctor.Run(t.Context(), []*doctor.Check{check}, nil).Results[0].Finding; f.State != doctor.Pass {
+				t.Errorf("after its fix: %s %s %q", f.State, f.Message, f.Details)
 			}
 		})
 	}

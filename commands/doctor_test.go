@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,5 +33,32 @@ func TestDoctorDocs(t *testing.T) {
 	}
 	if !slices.Equal(codes, headings) {
 		t.Errorf("codes %v\nheadings %v", codes, headings)
+	}
+}
+
+// goldens are the files that have checks' words for what doesn't hold.
+const goldens = "../doctor/host/testdata/golden/CODE.txtar ../doctor/valkey/testdata/CODE-*.golden ../doctor/fleet/testdata/CODE-*.golden testdata/doctor/fails/CODE-*.txt"
+
+// TestEveryCodeFailsSomewhere keeps a check from having no golden file in which it fails,
+// with message and fix. A warning counts for those that do no more.
+func TestEveryCodeFailsSomewhere(t *testing.T) {
+	t.Parallel()
+	o := &doctorOptions{}
+	for _, c := range slices.Concat(host.Checks(host.Config{}), o.valkeyChecks(), (&localSandbox{doctorOptions: o}).checks()) {
+		var files []string
+		for pattern := range strings.FieldsSeq(goldens) {
+			found, err := filepath.Glob(strings.ReplaceAll(pattern, "CODE", c.Code))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, found...)
+		}
+		shown := slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && regexp.MustCompile(`(?m)^ *(fail|warn)(:| +`+c.Code+`) .*\S`).Match(text) && regexp.MustCompile(`(?m)^ *fix: \S`).Match(text)
+		})
+		if !shown {
+			t.Errorf("no golden file shows %s (%s) failing: %v", c.Code, c.Name, files)
+		}
 	}
 }

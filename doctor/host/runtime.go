@@ -100,18 +100,18 @@ func (c Config) runscAccess(context.Context) doctor.Finding {
 	for _, name := range names {
 		need[path.Join(helpers, name)] = 0o005
 	}
-	var closed []string
+	var closed, paths []string
 	for _, p := range sortedKeys(need) {
 		info, err := c.Host.Stat(p)
 		if err != nil {
 			return doctor.Unknown(err)
 		}
 		if info.Mode.Perm()&need[p] != need[p] {
-			closed = append(closed, fmt.Sprintf("%s has mode %04o", p, info.Mode.Perm()))
+			closed, paths = append(closed, fmt.Sprintf("%s has mode %04o", p, info.Mode.Perm())), append(paths, p)
 		}
 	}
 	if len(closed) > 0 {
-		return doctor.Failed("runsc can't start itself again as nobody: "+closed[0], "run `chmod o+rx` on what is listed, or move runsc",
+		return doctor.Failed("runsc can't start itself again as nobody: "+closed[0], chmod("o+rx", paths)+", or move runsc",
 			closed...)
 	}
 	return doctor.Passed(fmt.Sprintf("%d files and directories on the way are open", len(need)))

@@ -201,19 +201,19 @@ func (c Config) envSecrets(context.Context) doctor.Finding {
 	case err == nil:
 		look = append(look, dir)
 	}
-	var open []string
+	var open, paths []string
 	for _, p := range look {
 		info, err := c.Host.Stat(p)
 		if err != nil {
 			return doctor.Unknown(err)
 		}
 		if info.Mode.Perm()&0o077 != 0 {
-			open = append(open, fmt.Sprintf("%s has mode %04o", p, info.Mode.Perm()))
+			open, paths = append(open, fmt.Sprintf("%s has mode %04o", p, info.Mode.Perm())), append(paths, p)
 		}
 	}
 	switch {
 	case len(open) > 0:
-		return doctor.Failed("secrets can be read by others", "", open...)
+		return doctor.Failed("secrets can be read by others", chmod("600", paths)+", and change the secrets", open...)
 	case len(look) == 0:
 		return doctor.Skipped(file + " has no secret, and there is no directory " + dir)
 	}

@@ -145,7 +145,7 @@ func (c Config) sameFileSystem(context.Context) doctor.Finding {
 var secretFiles = []string{"VALKEY_URL_FILE", "VALKEY_PASSWORD_FILE", "VALKEY_TLS_KEY_FILE", "QUAVON_SANDBOX_SIGNING_KEY_FILE"}
 
 func (c Config) secrets(context.Context) doctor.Finding {
-	var open, seen []string
+	var open, paths, seen []string
 	for _, key := range secretFiles {
 		file := c.Host.Env(key)
 		if file == "" {
@@ -160,14 +160,31 @@ func (c Config) secrets(context.Context) doctor.Finding {
 		}
 		seen = append(seen, file)
 		if info.Mode.Perm()&0o077 != 0 {
-			open = append(open, fmt.Sprintf("%s (%s) has mode %04o", file, key, info.Mode.Perm()))
+			open, paths = append(open, fmt.Sprintf("%s (%s) has mode %04o", file, key, info.Mode.Perm())), append(paths, file)
 		}
 	}
 	switch {
 	case len(open) > 0:
-		return doctor.Failed("secrets can be read by others", "run `chmod 600` on what is listed, and change the secrets", open...)
+		return doctor.Failed("secrets can be read by others", chmod("600", paths)+", and change the secrets", open...)
 	case len(seen) == 0:
 		return doctor.Skipped("no setting names a file with a secret")
 	}
 	return doctor.Passed("only the owner reads " + strings.Join(seen, ", "))
 }
+
+// mostPaths bounds those that a command of a fix names.
+const mostPaths = 8
+
+// chmod is the command that gives files another mode, as a shell takes it.
+func chmod(mode string, paths []string) string {
+	words := []string{"chmod", mode}
+	for _, p := range paths[:min(len(paths), mostPaths)] {
+		if strings.ContainsFunc(p, func(r rune) bool { return !strings.ContainsRune(plainRunes, r) }) {
+			p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
+		}
+		words = append(words, p)
+	}
+	return "run `" + strings.Join(words, " ") + "`"
+}
+
+const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:"
