@@ -26,14 +26,16 @@ import (
 	"github.com/quavon/quavon/runner/state/statetest"
 )
 
-// attempt and outcome are those of testdata/attacker.
+// attempt is that of testdata/attacker, outcome what it answers.
 type attempt struct {
-	Dial   string `json:",omitempty"`
-	Send   []byte `json:",omitempty"`
-	Pieces int    `json:",omitempty"`
-	Then   []byte `json:",omitempty"`
-	TLS    string `json:",omitempty"`
-	Raw    bool   `json:",omitempty"`
+	Dial   string   `json:",omitempty"`
+	Send   []byte   `json:",omitempty"`
+	Pieces int      `json:",omitempty"`
+	Then   []byte   `json:",omitempty"`
+	TLS    string   `json:",omitempty"`
+	Inside []byte   `json:",omitempty"`
+	Protos []string `json:",omitempty"`
+	Raw    bool     `json:",omitempty"`
 }
 
 type outcome struct{ Answer, Err string }
@@ -250,11 +252,14 @@ func (a *arena) try(t *testing.T, what attempt) outcome {
 	if !a.stdout.Scan() {
 		t.Fatal("the attacker has gone")
 	}
-	var o outcome
+	var o struct {
+		Answer []byte
+		Err    string
+	}
 	if err := json.Unmarshal(a.stdout.Bytes(), &o); err != nil {
 		t.Fatal(err)
 	}
-	return o
+	return outcome{string(o.Answer), o.Err}
 }
 
 // control shows that the same client gets through the same door now.

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -42,8 +41,9 @@ type vault struct {
 	// leaf is the server's own certificate, PEM.
 	leaf string
 
-	mu   sync.Mutex
-	seen []string
+	mu sync.Mutex
+	// seen are whole requests, cut those that ended before their end.
+	seen, cut []string
 }
 
 // newVault makes ok.example and spliced.example of a world servers with certificates that
@@ -90,11 +90,13 @@ func (v *vault) serve(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(rw, "you reached it\n")
 		_ = c.Flush()
 	}
-	body, _ := io.ReadAll(r.Body)
+	body, err := io.ReadAll(r.Body)
 	sent := r.Header.Get("Authorization")
-	v.mu.Lock()
-	v.seen = append(v.seen, fmt.Sprintf("%s %s %s [%s] %v", r.Method, r.URL, sent, body, r.Header))
-	v.mu.Unlock()
+	v.note(err != nil, fmt.Sprintf("%s %s %s [%s] %v", r.Method, r.URL, sent, body, r.Header))
+	if name, ok := strings.CutPrefix(r.URL.Path, "/v1/say/"); ok {
+		say(rw, name)
+		return
+	}
 	rw.Header().Set("X-Echo", sent)
 	switch r.URL.Path {
 	case "/v1/gzip":
@@ -112,6 +114,17 @@ func (v *vault) serve(rw http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprintf(rw, "you reached %s with %q\n", r.URL.Path, sent)
 	}
+}
+
+// note notes a request, which may have ended too early.
+func (v *vault) note(cut bool, what string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if cut {
+		v.cut = append(v.cut, what)
+		return
+	}
+	v.seen = append(v.seen, what)
 }
 
 // take returns what the vault has seen, and forgets it.
@@ -143,32 +156,6 @@ bad() { ok; try "$@"; ok; }
 A="Authorization: Bearer $TOKEN"
 `
 
-// attackRows is the shell of the table: each with a control before and after.
-const attackRows = `
-bad header -H "X-Other: $TOKEN" https://ok.example/v1/x
-bad path -H "$A" https://ok.example/v2
-bad dots --path-as-is -H "$A" https://ok.example/v1/../v2
-bad encoded-dots --path-as-is -H "$A" https://ok.example/v1/%2e%2e/v2
-bad twice-encoded --path-as-is -H "$A" https://ok.example/v1/%252e%252e%252fv2
-bad url https://ok.example/v1/x/$TOKEN
-bad query "https://ok.example/v1/x?t=$TOKEN"
-bad encoded-query "https://ok.example/v1/x?t=$(echo $TOKEN | sed s/_/%5f/g)"
-bad body -H "$A" -d "a=$TOKEN" https://ok.example/v1/x
-bad chunked-body -H "$A" -H 'Transfer-Encoding: chunked' --data-binary "$(head -c 70000 /dev/zero | tr '\0' x)$TOKEN" https://ok.example/v1/x
-bad early -H "$A" -H 'Transfer-Encoding: chunked' --data-binary "$(head -c 70000 /dev/zero | tr '\0' x)$TOKEN" https://ok.example/v1/early
-bad plain -H "$A" http://ok.example/v1/x
-bad plain-basic -u "me:$TOKEN" http://ok.example/v1/x
-bad plain-body -d "$TOKEN" http://ok.example/v1/x
-bad cookie -b "t=$TOKEN" https://ok.example/v1/x
-bad twice -H "$A" -H "authorization: Bearer $TOKEN" https://ok.example/v1/x
-bad within -H "Authorization: Bearer x$TOKEN" https://ok.example/v1/x
-bad guessed -H "Authorization: Bearer quavon_secret_ABCDEFGHIJKLMNOPQRSTUVWXYZ" https://ok.example/v1/x
-bad upgrade -H "$A" -H 'Connection: Upgrade' -H 'Upgrade: websocket' https://ok.example/v1/x
-bad front -H "$A" -H 'Host: spliced.example' https://ok.example/v1/x
-bad smuggle -H "$A" -H 'Content-Length: 4' -H 'Transfer-Encoding: chunked' -d x https://ok.example/v1/x
-bad gzip -H "$A" https://ok.example/v1/gzip
-`
-
 // runWith runs a job with secrets and returns what it printed; log gets the proxy's.
 func runWith(t *testing.T, w *world, v *vault, s job.Spec, logTo io.Writer) (job.Result, string) {
 	t.Helper()
@@ -182,50 +169,6 @@ func runWith(t *testing.T, w *world, v *vault, s job.Spec, logTo io.Writer) (job
 		t.Fatalf("%+v, %v: %s", res, err, out.String())
 	}
 	return res, out.String()
-}
-
-func TestPlaceholderAttacks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	v := newVault(t, w)
-	var logged bytes.Buffer
-	res, out := runWith(t, w, v, withSecret(t.TempDir(), shell+attackRows), &logged)
-	rows := strings.Count(attackRows, "\nbad ")
-	if n := strings.Count(out, "== control 200 you reached /v1/x with \"Bearer *"); n != 2*rows {
-		t.Errorf("%d controls succeed, want %d:\n%s", n, 2*rows, out)
-	}
-	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, "== ") && !strings.HasPrefix(line, "== control") && strings.Contains(line, "reached") {
-			t.Errorf("it got through: %s", line)
-		}
-	}
-	reached := 0
-	for _, seen := range v.take() {
-		if !strings.HasPrefix(seen, "GET /v1/x Bearer "+realValue+" []") && !strings.HasPrefix(seen, "GET /v1/gzip ") {
-			if !strings.Contains(seen, "[xxx") || strings.Contains(seen, "quavon_secret_") { // the part of a body before the placeholder
-				t.Errorf("the server saw %s", seen)
-			}
-		}
-		reached++
-	}
-	if _, plain, hit := w.take(); len(plain) > 0 || len(hit) > 0 {
-		t.Errorf("the plain server saw %v, the victim %v", plain, hit)
-	}
-	want := map[string]int64{"secret_misplaced": 17, "secret_unknown": 1, "secret_upgrade": 1, "host_mismatch": 1, "bad_request": 1, "secret_encoded_response": 1}
-	checkCounts(t, res, want)
-	doc, err := json.Marshal(res)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"output": out, "log": logged.String(), "result": string(doc)} {
-		if strings.Contains(text, realValue) {
-			t.Errorf("the %s has the value", name)
-		}
-	}
-	if !strings.Contains(logged.String(), `"refused":"secret_misplaced"`) {
-		t.Error("no refusal is logged")
-	}
-	t.Logf("%d requests reached the server", reached)
 }
 
 // What the job could look at, it looks at; what comes back is scrubbed; other hosts'

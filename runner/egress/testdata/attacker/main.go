@@ -4,7 +4,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net"
@@ -26,13 +28,17 @@ type attempt struct {
 	// TLS makes a handshake with this server name after the answer, and asks for
 	// /control.
 	TLS string
+	// Inside is sent in that TLS instead, to a server that SSL_CERT_FILE vouches for; with
+	// Protos for ALPN.
+	Inside []byte
+	Protos []string
 	// Raw opens a raw socket.
 	Raw bool
 }
 
 // outcome is what came back.
 type outcome struct {
-	Answer string
+	Answer []byte
 	Err    string
 }
 
@@ -46,7 +52,7 @@ func main() {
 			os.Exit(3)
 		}
 		answer, err := try(a)
-		o := outcome{Answer: answer}
+		o := outcome{Answer: []byte(answer)}
 		if err != nil {
 			o.Err = err.Error()
 		}
@@ -74,7 +80,7 @@ func try(a attempt) (string, error) {
 		patience = 300 * time.Millisecond
 	}
 	_ = c.SetDeadline(time.Now().Add(patience))
-	if err := send(c, a.Send, a.Pieces); err != nil {
+	if err := send(c, resolve(a.Send), a.Pieces); err != nil {
 		return "", err
 	}
 	if a.TLS != "" || len(a.Then) > 0 {
@@ -113,6 +119,9 @@ func second(c net.Conn, a attempt) (string, error) {
 		}
 		return read(c)
 	}
+	if len(a.Inside) > 0 {
+		return inside(c, a)
+	}
 	t := tls.Client(c, &tls.Config{ServerName: a.TLS, InsecureSkipVerify: true})
 	if err := t.Handshake(); err != nil {
 		return "", err
@@ -123,8 +132,31 @@ func second(c net.Conn, a attempt) (string, error) {
 	return read(t)
 }
 
+// resolve puts the placeholder of the job's secret in place of @TOKEN@.
+func resolve(b []byte) []byte {
+	return bytes.ReplaceAll(b, []byte("@TOKEN@"), []byte(os.Getenv("TOKEN")))
+}
+
+// inside speaks TLS as a client does that checks certificates.
+func inside(c net.Conn, a attempt) (string, error) {
+	roots := x509.NewCertPool()
+	bundle, err := os.ReadFile(os.Getenv("SSL_CERT_FILE"))
+	if err != nil {
+		return "", err
+	}
+	roots.AppendCertsFromPEM(bundle)
+	t := tls.Client(c, &tls.Config{ServerName: a.TLS, RootCAs: roots, NextProtos: a.Protos})
+	if err := t.Handshake(); err != nil {
+		return "", err
+	}
+	if err := send(t, resolve(a.Inside), a.Pieces); err != nil {
+		return "", err
+	}
+	return read(t)
+}
+
 func read(c net.Conn) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(c, 8192))
+	b, err := io.ReadAll(io.LimitReader(c, 32<<10))
 	return string(b), err
 }
 
