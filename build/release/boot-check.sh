@@ -16,7 +16,11 @@ check() {
 	export VALKEY_URL_FILE=/etc/quavon/secrets/valkey_sandbox_url
 	export QUAVON_SANDBOX_SIGNING_KEY_FILE=/etc/quavon/secrets/sandbox_signing_key
 	export QUAVON_SANDBOX_RUNNER_ID=$(hostname)
-	for _ in $(seq 300); do quavon runner --check && break; sleep 1; done
+	# The runner tests its sandboxes first; here that takes a while.
+	until quavon runner --check 2>/tmp/why; do
+		grep -q 'is failed' /tmp/why && cat /tmp/why && exit 1
+		sleep 2
+	done
 	quavon submit -- sh -c 'cat file; dmesg | head -n 1'
 	systemctl show -p ActiveState,SubState,StatusText,NRestarts quavon-runner quavon-egress
 	quavon submit --detach -- sleep 300
@@ -32,6 +36,6 @@ echo
 echo "machine: start"
 (check)
 code=$?
-[ $code = 0 ] || journalctl --no-pager -u quavon-runner -u quavon-egress -u valkey | tail -n 100
+[ $code = 0 ] || journalctl --no-pager -o cat -u quavon-runner -u quavon-egress | cut -c1-1000 | tail -n 100
 echo "machine: exit $code"
 systemctl poweroff --force

@@ -12,8 +12,15 @@ valkey=$(test/valkey/server.sh fetch)
 work=$(mktemp -d /var/tmp/quavon-boot-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,busybox-static,e2fsprogs,kmod \
-	"$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root"
+# Kept for the next time, like the kernel.
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+base=$cache/systemd-$suite.tar
+if [ ! -e "$base" ]; then
+	mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,procps,busybox-static,kmod "$suite" "$base.new.tar"
+	mv "$base.new.tar" "$base"
+fi
+mkdir "$root"
+tar -xf "$base" -C "$root" --exclude=./dev/*
 cp "$deb" "$root/tmp/quavon.deb"
 chroot "$root" dpkg --install /tmp/quavon.deb >/dev/null
 rm -rf "$root"/{tmp/quavon.deb,usr/share/{doc,man,locale,info},var/{lib/apt,cache,log}}
@@ -48,7 +55,7 @@ mount -t devtmpfs dev /dev
 mount -t devtmpfs dev /new/dev
 for m in /modules/*.ko*; do insmod "$m" 2>/dev/null; done
 truncate -s 2G /new/disk
-mke2fs -q -t ext4 -F /new/disk
+mke2fs -q -t ext4 -F /new/disk 2>/dev/null
 mount -o loop /new/disk /new/var/lib
 cp -a /var/lib/. /new/var/lib/
 exec switch_root /new /sbin/init
