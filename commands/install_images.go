@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/installer/compose"
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image"
 )
 
 // installImages builds the images of an installation: those that images.yaml in its
@@ -86,4 +87,20 @@ func imageEvents(show phase.Reporter) func(imagebuild.Event) {
 			show.Status(text)
 		}
 	}
+}
+
+// forgetImage removes an image from the store. One that a job runs on stays.
+func forgetImage(ctx context.Context, config string) error {
+	store, err := openImages()
+	if err != nil {
+		return err
+	}
+	r, err := store.Find(config)
+	if err != nil {
+		return nil //nolint:nilerr // it isn't there
+	}
+	if err := store.Remove(ctx, r); !errors.Is(err, image.ErrInUse) {
+		return err
+	}
+	return nil
 }

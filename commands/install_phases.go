@@ -47,7 +47,7 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 		&secret.Secrets{Target: t},
 		&env.Env{Target: t, Backend: o.Backend, Shell: o.env},
 	}
-	phases = append(phases, compose.Phases(compose.Options{Target: t, Images: images, Smoke: o.smoke})...)
+	phases = append(phases, compose.Phases(compose.Options{Target: t, Images: images, Smoke: o.smoke, Forget: forgetImage})...)
 	show := newInstallView(o.program)
 	in := &installer.Installer{
 		Target: t, Phases: phases, View: show, Accept: o.Accept, Yes: o.Yes, Retain: o.Retain, From: o.From,

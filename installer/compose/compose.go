@@ -37,9 +37,12 @@ const DefaultTimeout = 10 * time.Minute
 type Options struct {
 	Target *phase.Target
 	// Images makes the images and their lock, Smoke tests the sandboxes of the running
-	// stack. Both belong to packages that the installer doesn't know.
+	// stack. They belong to packages that the installer doesn't know.
 	Images Builder
 	Smoke  func(ctx context.Context, show phase.Reporter) error
+	// Forget removes an image, by its config's digest, from where Images has put it besides
+	// the engine; nil where that is nowhere.
+	Forget func(ctx context.Context, config string) error
 	// Timeout bounds the wait for services; zero is DefaultTimeout.
 	Timeout time.Duration
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/runner/sandbox/docker/object"
 )
 
 // Labels that compose gives to all it makes.
@@ -178,12 +179,23 @@ func (e *engine) removeNetworks(ctx context.Context) error {
 }
 
 func (e *engine) removeVolumes(ctx context.Context) error {
-	list, err := e.VolumeList(ctx, volume.ListOptions{Filters: ofProject()})
+	return e.removeVolumesOf(ctx, ofProject(), errdefs.IsNotFound)
+}
+
+// removeGuests removes the volumes with quavon-guest. Those that others use stay; the
+// others are filled again by whoever needs them.
+func (e *engine) removeGuests(ctx context.Context) error {
+	guests := filters.NewArgs(filters.Arg("label", object.LabelRole+"="+object.RoleGuest))
+	return e.removeVolumesOf(ctx, guests, func(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsConflict(err) })
+}
+
+func (e *engine) removeVolumesOf(ctx context.Context, which filters.Args, ignore func(error) bool) error {
+	list, err := e.VolumeList(ctx, volume.ListOptions{Filters: which})
 	if err != nil {
 		return fault.Wrap(err, "list the volumes", "see the engine's log")
 	}
 	for _, v := range list.Volumes {
-		if err := e.VolumeRemove(ctx, v.Name, false); err != nil && !errdefs.IsNotFound(err) {
+		if err := e.VolumeRemove(ctx, v.Name, false); err != nil && !ignore(err) {
 			return fault.Wrap(err, "remove the volume "+v.Name, "stop what uses it: `docker ps -a --filter volume="+v.Name+"`")
 		}
 	}
@@ -224,15 +236,11 @@ func tag(name, config string) string {
 	return "quavon/" + name + ":" + digits[:min(12, len(digits))]
 }
 
-// removeImages removes what an installation had built; images in use stay.
-func (e *engine) removeImages(ctx context.Context, l *lock.File) error {
-	for _, i := range l.Images {
-		for _, p := range i.Platforms {
-			_, err := e.ImageRemove(ctx, tag(i.Name, p.Config), image.RemoveOptions{})
-			if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-				return fault.Wrap(err, "remove the image "+i.Name, "see the engine's log")
-			}
-		}
+// removeImage removes an image by its tag. One that is in use stays.
+func (e *engine) removeImage(ctx context.Context, tag string) error {
+	_, err := e.ImageRemove(ctx, tag, image.RemoveOptions{})
+	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+		return fault.Wrap(err, "remove the image "+tag, "see the engine's log")
 	}
 	return nil
 }

@@ -160,13 +160,14 @@ func (s *services) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) 
 	if err != nil {
 		return err
 	}
+	if err := s.write(tx, w); err != nil {
+		return err
+	}
+	// Noted behind the files, services are stopped before those are taken away.
 	if len(todo) > 0 {
 		if err := s.note(ctx, tx); err != nil {
 			return err
 		}
-	}
-	if err := s.write(tx, w); err != nil {
-		return err
 	}
 	return s.start(ctx, todo, show)
 }
@@ -191,7 +192,7 @@ func (s *services) note(ctx context.Context, tx phase.Tx) error {
 	if err != nil {
 		return err
 	}
-	return tx.Act(phase.Act{Name: actServices, Data: map[string]string{
+	return tx.Act(phase.Act{Name: actServices, Keeps: "volumes of the services", Data: map[string]string{
 		"containers": strconv.Itoa(len(units)), "volumes": strconv.Itoa(len(volumes.Volumes)),
 	}}, func() error { return nil })
 }
@@ -294,7 +295,15 @@ func (s *services) Undo(ctx context.Context, act phase.Act, how phase.How, show 
 		show.Line("starting the services as they were")
 		return cli{target: s.Target}.run(ctx, show, "up", "--detach", "--no-build")
 	}
-	return e.down(ctx, how == phase.Purge || how == phase.Failed && act.Data["volumes"] == "0")
+	if err := e.down(ctx, how == phase.Purge || how == phase.Failed && act.Data["volumes"] == "0"); err != nil {
+		return err
+	}
+	if how == phase.Purge {
+		if err := e.removeGuests(ctx); err != nil {
+			return err
+		}
+	}
+	return remove(filepath.Join(s.Target.Dir, SocketFile)) // Valkey leaves it
 }
 
 // Restore implements phase.Restorer.

@@ -35,6 +35,10 @@ func (s *state) own(r Record) {
 			continue
 		}
 		switch {
+		case r.Kind == kindAct && o.Left: // made anew, after what it may need
+			s.Owned = slices.Delete(s.Owned, i, i+1)
+			s.Owned = slices.Insert(s.Owned, s.behind(r), r)
+			return
 		case r.Kind == kindAct:
 			o.Act = r.Act
 		case r.Kind == kindLink && o.Is == r.Was:

@@ -111,7 +111,12 @@ func Open(o Options) (*Journal, error) {
 		_ = j.lock.Unlock() // the first error counts
 		return nil, err
 	}
-	j.state.MadeDir = j.state.MadeDir || errors.Is(noDir, fs.ErrNotExist)
+	if errors.Is(noDir, fs.ErrNotExist) { // written down at once: the next process finds it there
+		j.state.MadeDir = true
+		if err := j.saveState(); err != nil {
+			return nil, fault.Wrap(errors.Join(err, j.lock.Unlock()), "write in the installer's directory", "make room in "+o.Dir)
+		}
+	}
 	return j, nil
 }
 

@@ -29,6 +29,8 @@ type Record struct {
 	Was string     `json:"was,omitempty"`
 	Is  string     `json:"is,omitempty"`
 	Act *phase.Act `json:"act,omitempty"`
+	// Left says that an uninstall took the act back but for what it keeps.
+	Left bool `json:"left,omitempty"`
 }
 
 // pending is phase.json.

@@ -99,14 +99,18 @@ func (j *Journal) Uninstall(ctx context.Context, purge bool) ([]Standing, error)
 		switch {
 		case stuck[r.Phase]: // what stands may need what was made before it
 			left = append(left, r)
-		case r.Kind == kindFile && !purge && j.Data != nil && j.Data(r.Path):
+		case !purge && (r.Left || j.isData(r)):
 			left = append(left, r)
-			standing = append(standing, Standing{What: r.Path + " is kept"})
+			standing = keep(standing, r)
 		default:
 			s := j.undo(ctx, r, how)
 			standing = append(standing, s...)
-			if slices.ContainsFunc(s, func(s Standing) bool { return s.Failed }) {
+			switch {
+			case slices.ContainsFunc(s, func(s Standing) bool { return s.Failed }):
 				left, stuck[r.Phase] = append(left, r), true
+			case !purge && r.Kind == kindAct && r.Act.Keeps != "":
+				r.Left = true
+				left, standing = append(left, r), keep(standing, r)
 			}
 		}
 		j.state.Owned = j.state.Owned[:i]
@@ -121,6 +125,20 @@ func (j *Journal) Uninstall(ctx context.Context, purge bool) ([]Standing, error)
 		return standing, err
 	}
 	return standing, j.sweep()
+}
+
+func (j *Journal) isData(r Record) bool { return r.Kind == kindFile && j.Data != nil && j.Data(r.Path) }
+
+// keep adds that a step's data stays, once.
+func keep(all []Standing, r Record) []Standing {
+	s := Standing{What: r.Path + " is kept"}
+	if r.Kind == kindAct {
+		s.What = r.Act.Keeps + " are kept"
+	}
+	if slices.Contains(all, s) {
+		return all
+	}
+	return append(all, s)
 }
 
 // saveUninstall writes down what is still to be taken back, with what stays.
@@ -277,9 +295,13 @@ func (j *Journal) Plan(purge bool) []phase.Change {
 	for _, r := range slices.Backward(j.state.Owned) {
 		c := phase.Change{Action: phase.Remove, Target: r.Path}
 		switch {
+		case r.Left && !purge:
+			c = phase.Change{Action: phase.Check, Target: r.Act.Keeps, Summary: "stay, as data does; --purge removes them"}
+		case r.Left:
+			c = phase.Change{Action: phase.Remove, Target: r.Act.Keeps}
 		case r.Kind == kindAct:
 			c = phase.Change{Action: phase.Run, Target: r.Act.Name, Summary: "take it back"}
-		case r.Kind == kindFile && !purge && j.Data != nil && j.Data(r.Path):
+		case j.isData(r) && !purge:
 			c.Action, c.Summary = phase.Check, "stays, as data does; --purge removes it"
 		case r.Kind == kindFile && r.Before.Existed:
 			c.Action, c.Summary = phase.Edit, "take our part out"
@@ -288,7 +310,9 @@ func (j *Journal) Plan(purge bool) []phase.Change {
 		case r.Kind == kindLink && r.Was != "":
 			c.Action, c.Summary = phase.Edit, "point it at "+r.Was
 		}
-		all = append(all, c)
+		if !slices.Contains(all, c) {
+			all = append(all, c)
+		}
 	}
 	return all
 }

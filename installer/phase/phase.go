@@ -93,6 +93,8 @@ type Act struct {
 	Key  string `json:"key,omitempty"`
 	// Data is what Undo needs, never a secret.
 	Data map[string]string `json:"data,omitempty"`
+	// Keeps names what an uninstall leaves of it and a purge removes, "" for nothing.
+	Keeps string `json:"keeps,omitempty"`
 }
 
 // How an act is taken back.
