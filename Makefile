@@ -84,8 +84,8 @@ images-test: all ## make real images, import them from every source, run in them
 	@GO=$(GO) CACHE=$(CACHE) test/images/run.sh
 
 .PHONY: install-test
-install-test: all ## bring up the installed stack on a real engine with real Valkey and gVisor (as root)
-	$(GO) test -tags install -count=1 -v -timeout 20m ./test/install
+install-test: all ## install on a real engine with Valkey and gVisor, change, upgrade, roll back, uninstall (as root)
+	$(GO) test -count=1 -v -timeout 20m ./test/install
 
 .PHONY: rootfs-test
 rootfs-test: all ## compare big, odd and random file systems with the kernel's own (as root; 20 minutes, 20 GB)

@@ -1,0 +1,118 @@
+package install_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// changes runs a verb that changes the host. gVisor's place is the test's own.
+func (l *life) changes(args ...string) string {
+	l.t.Helper()
+	return l.run(append(args, "--yes", "--lib", l.lib)...)
+}
+
+func (l *life) dryRun() {
+	out := l.run("install", "--sandbox", "--dry-run", "--lib", l.lib)
+	l.says(out, `+      "path": "`+filepath.Join(l.lib, "runsc/runsc")+`"`, "+COMPOSE_PROFILES=sandbox", "build quavon")
+	if d := l.left(); len(d) > 0 {
+		l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
+	}
+}
+
+func (l *life) install() {
+	out := l.changes("install", "--sandbox", "--network", "none")
+	l.says(out, "installed in "+l.dir, "QD957 pass", "QD958 pass", "dockerd: read ")
+	l.replaces(func() {})
+	l.lock = l.read("images.lock.json")
+}
+
+// again has the runner's container started a second time before, as a host's start does.
+func (l *life) again() {
+	l.docker("restart", "quavon-sandbox-runner-1")
+	l.replaces(func() { l.says(l.changes("install", "--network", "none"), "nothing to change") })
+}
+
+// networks are what the test's own registry may be reached by.
+const networks = "QUAVON_SANDBOX_REGISTRIES=http://registry.example:8080\nQUAVON_SANDBOX_EGRESS_PRIVATE=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16\n"
+
+func (l *life) registries() {
+	f, err := os.OpenFile(filepath.Join(l.dir, ".env"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(networks)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.replaces(func() {
+		l.says(l.changes("install", "--network", "none"), "draining sandbox-runner", "sandbox-egress: replaced", "sandbox-runner: replaced")
+	}, "sandbox-egress", "sandbox-runner")
+	l.docker("run", "--detach", "--name", "registry", "--network", "quavon_outside", "--network-alias", "registry.example",
+		"--user", "0", l.docker("images", "--quiet", "quavon/box"), "httpd", "-f", "-p", "8080", "-h", "/")
+}
+
+const jobFile = `{"image": "box", "allow": ["http://registry.example:8080"], "steps": [
+ {"name": "registry", "network": "registries", "run": "wget -qO- http://registry.example:8080/mark && cat /mark"},
+ {"name": "elsewhere", "network": "registries", "run": "! wget -qO- http://other.example:8080/mark"},
+ {"name": "none", "run": "! wget -T 2 -qO- http://registry.example:8080/mark"}
+]}`
+
+// submit runs a job in the image with a mark, a step of which fetches from the registry.
+func (l *life) submit(mark string) {
+	path := filepath.Join(l.base, "job.json")
+	if err := os.WriteFile(path, []byte(jobFile), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+	in := func(name string) string { return filepath.Join(l.dir, name) }
+	l.env = append(l.env, "QUAVON_SANDBOX_IMAGES_FILE="+in("images.lock.json"))
+	out := l.run("submit", "--valkey-host", in("run/valkey/valkey.sock"), "--valkey-username", "sandbox", "--workspace", "none",
+		"--valkey-password-file", in("secrets/valkey_sandbox_password"), "--signing-key-file", in("secrets/sandbox_signing_key"), "--job", path)
+	l.says(out, "first\n"+mark+"\n", "403 Refused by quavon: host_not_allowed other.example:8080")
+}
+
+func (l *life) upgrade() {
+	l.box("second")
+	l.quavon, l.next = l.next, l.quavon
+	l.replaces(func() {
+		l.says(l.changes("install", "--network", "none"), "build box", "it was made of another executable", "draining sandbox-runner", "QD957 pass")
+	}, "docker-guard", "sandbox-egress", "sandbox-runner")
+	if l.read("images.lock.json") == l.lock {
+		l.t.Error("the lock is the one before")
+	}
+	l.submit("second")
+}
+
+func (l *life) rollback() {
+	l.replaces(func() { l.says(l.changes("rollback"), "draining sandbox-runner", "went back", "QD957 pass") },
+		"docker-guard", "sandbox-egress", "sandbox-runner")
+	if l.read("images.lock.json") != l.lock {
+		l.t.Error("the lock isn't the first one")
+	}
+	l.submit("first")
+}
+
+func (l *life) uninstall() {
+	l.docker("rm", "--force", "registry")
+	l.says(l.changes("uninstall"), "uninstalled from "+l.dir)
+	if now := l.read(filepath.Join(l.engine, "daemon.json")); now != l.daemon {
+		l.t.Errorf("daemon.json is other than before:\n%s", now)
+	}
+	if now := l.read(".env"); now != networks {
+		l.t.Errorf(".env has other lines than the operator's:\n%s", now)
+	}
+	secrets := filepath.Join(l.dir, "secrets")
+	if d := l.left("+ file "+filepath.Join(l.dir, ".env"), "+ file "+secrets, "+ file "+filepath.Join(l.dir, ".quavon"), "+ volume quavon", "+ image quavon"); len(d) > 0 {
+		l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
+	}
+	l.says(l.docker("volume", "ls", "--format", "{{.Name}}"), "quavon_valkey", "quavon_runner", "quavon-guest-")
+}
+
+func (l *life) purge() {
+	l.says(l.changes("uninstall", "--purge"), "uninstalled from "+l.dir)
+	if d := l.left("+ file " + filepath.Join(l.dir, ".env")); len(d) > 0 {
+		l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
+	}
+}
