@@ -1,3 +1,0 @@
-package runtime
-
-func victim(string) int { return 0 }
