@@ -20,8 +20,11 @@ func (s *Session) upstream(q policy.Request) (*url.URL, error) {
 		return nil, nil
 	}
 	u, err := s.proxy.cfg.Upstream(q.Scheme, q.Name, q.Port)
-	if err != nil || u == nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.New("the setting of the operator's proxy is no URL") // which may hold a password
+	}
+	if u == nil {
+		return nil, nil
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("the operator's proxy has the scheme %q: only http and https are known", u.Scheme)
@@ -91,12 +94,13 @@ func askTunnel(conn Conn, u *url.URL, q policy.Request) (rest []byte, err error)
 		return nil, errors.New("the operator's proxy gave no proper answer")
 	}
 	parts := strings.SplitN(h.line, " ", 3)
-	if len(parts) < 2 || !strings.HasPrefix(parts[0], "HTTP/1.") || parts[1] != "200" {
-		status := "nothing"
-		if len(parts) > 1 {
-			status = parts[1]
-		}
-		return nil, fmt.Errorf("the operator's proxy answered %.3s", status)
+	switch {
+	case len(parts) < 2 || !strings.HasPrefix(parts[0], "HTTP/1."):
+		return nil, errors.New("the operator's proxy gave no proper answer")
+	case parts[1] == "407":
+		return nil, errors.New("the operator's proxy wants other credentials (407): put them into its URL")
+	case parts[1] != "200":
+		return nil, fmt.Errorf("the operator's proxy answered %.3q", parts[1])
 	}
 	return in.rest, nil
 }
