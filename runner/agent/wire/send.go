@@ -26,7 +26,7 @@ type sender struct {
 	w      io.Writer
 	failed func(error)
 
-	turn sync.Mutex // held while writing to w
+	turn turn // held while writing to w
 	mu   sync.Mutex // guards what follows
 	// queue waits to be written; spare is the buffer that was written last.
 	queue, spare []byte
@@ -53,7 +53,7 @@ func (s *sender) post(f *agentpb.Frame) error {
 // kick writes what is queued, without waiting. When the turn is taken its holder
 // looks at the queue again after giving it up.
 func (s *sender) kick() {
-	for s.pending() && s.turn.TryLock() {
+	for s.pending() && s.turn.tryLock() {
 		b := s.take()
 		n, err := s.try(b)
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *sender) kick() {
 			go s.finish(b[n:])
 			return
 		}
-		s.turn.Unlock()
+		s.turn.unlock()
 	}
 }
 
@@ -79,16 +79,16 @@ func (s *sender) finish(b []byte) {
 	if _, err := s.w.Write(b); err != nil {
 		s.failed(err)
 	}
-	s.turn.Unlock()
+	s.turn.unlock()
 	s.kick()
 }
 
 // data writes one encoded data frame, after what was queued before. It is left
 // out when live says that its stream has meanwhile been closed.
 func (s *sender) data(b []byte, live func() bool) error {
-	s.turn.Lock()
+	s.turn.lock(len(b))
 	err := s.writeData(b, live)
-	s.turn.Unlock()
+	s.turn.unlock()
 	if err != nil && !errors.Is(err, ErrClosed) {
 		s.failed(err)
 	}
