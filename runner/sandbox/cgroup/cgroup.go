@@ -4,6 +4,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,6 +36,9 @@ const mountPoint = "/sys/fs/cgroup"
 // Host is a host's control group hierarchies. It is immutable.
 type Host struct {
 	v2 bool
+	// delegated is the directory of the group that sandboxes' groups must stay in, ""
+	// for none: version 2's, see delegated.go.
+	delegated string
 	// roots has the top directory of each controller's hierarchy; version 2 has
 	// one for all.
 	roots map[Controller]string
@@ -56,8 +60,13 @@ func Detect() *Host {
 		mkdir:   func(p string) error { return os.Mkdir(p, 0o755) },
 	}
 	h.v2 = fsMagic(mountPoint) == unix.CGROUP2_SUPER_MAGIC
+	top := mountPoint
+	if h.v2 {
+		h.delegated = delegated()
+		top = cmp.Or(h.delegated, mountPoint)
+	}
 	for _, c := range controllers {
-		root := mountPoint
+		root := top
 		if !h.v2 {
 			root = filepath.Join(mountPoint, string(c))
 		}
@@ -92,15 +101,16 @@ func (h *Host) probe(c Controller, root string) string {
 		return fmt.Sprintf("%s is not writable", root)
 	}
 	if h.v2 {
-		return probeV2(c, root)
+		return probeV2(c, root, h.delegated != "")
 	}
 	return ""
 }
 
 // probeV2 looks without writing: a controller must be offered at the top and be
 // enabled for subgroups, or be possible to enable. A top group that isn't the
-// machine's own can't enable controllers while it has processes.
-func probeV2(c Controller, root string) string {
+// machine's own can't enable controllers while it has processes, which are ours to move
+// when it was delegated.
+func probeV2(c Controller, root string, ours bool) string {
 	if !slices.Contains(words(root, "cgroup.controllers"), string(c)) {
 		return fmt.Sprintf("the %s controller is not available in %s", c, root)
 	}
@@ -108,7 +118,7 @@ func probeV2(c Controller, root string) string {
 		return ""
 	}
 	_, err := os.Stat(filepath.Join(root, "cgroup.type"))
-	if err == nil && len(words(root, "cgroup.procs")) > 0 {
+	if err == nil && !ours && len(words(root, "cgroup.procs")) > 0 {
 		return fmt.Sprintf("the %s controller is not enabled in %s, which has processes", c, root)
 	}
 	return ""

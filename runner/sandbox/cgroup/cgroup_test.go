@@ -327,7 +327,7 @@ func TestProbeV2(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := probeV2(Memory, dir)
+			got := probeV2(Memory, dir, false)
 			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -72,6 +72,11 @@ func (h *Host) enable() error {
 	if !h.v2 {
 		return nil
 	}
+	if h.delegated != "" {
+		if err := vacate(h.delegated); err != nil {
+			return fault.Wrap(err, "move this service's processes in "+h.delegated, "set Delegate=yes for the service's unit")
+		}
+	}
 	for _, dir := range []string{mountPointOf(h), filepath.Join(mountPointOf(h), parent)} {
 		var want []string
 		have := words(dir, "cgroup.subtree_control")
