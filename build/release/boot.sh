@@ -66,7 +66,7 @@ rm -rf "$root"
 
 timeout --foreground "${BOOT_TIMEOUT:-900}" qemu-system-x86_64 -M pc,accel=tcg -cpu max -smp 2 -m 5G -nographic -no-reboot \
 	-nodefaults -serial stdio -kernel "$kernel"/boot/vmlinuz-* -initrd "$work/cpio" \
-	-append 'console=ttyS0 quiet panic=-1 systemd.show_status=0 systemd.unified_cgroup_hierarchy=1' </dev/null | tr -d '\r' | tee "$work/log" |
+	-append 'console=ttyS0 quiet panic=-1 systemd.show_status=0 systemd.unified_cgroup_hierarchy=1' </dev/null | stdbuf -o0 tr -d '\r' | tee "$work/log" |
 	if [ -n "${VERBOSE:-}" ]; then cat; else sed -un '/^machine: start$/,/^machine: exit /{/^machine: /!p}'; fi || true
 code=$(sed -n 's/^machine: exit \([0-9]*\)$/\1/p' "$work/log")
 exit "${code:-3}"
