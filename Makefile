@@ -93,7 +93,7 @@ rootfs-test: all ## compare big, odd and random file systems with the kernel's o
 		./imagebuild/rootfs ./imagebuild/ext4 ./runner/image/erofs
 
 .PHONY: images-build
-images-build: all ## build the five shipped images, run their tools in gVisor (as root; SECRETS=dir, KEEP=lock)
+images-build: all ## build the six shipped images, run their tools in gVisor (as root; SECRETS=dir, KEEP=lock)
 	@GO=$(GO) test/imagebuild/run.sh
 
 .PHONY: scan-test

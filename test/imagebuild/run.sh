@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh: what `make images-build` runs, as root. `quavon build images` builds the five
+# run.sh: what `make images-build` runs, as root. `quavon build images` builds the six
 # shipped images with a real Docker Engine and the packages of real registries; then
 # every tool of theirs does a piece of work in gVisor.
 #
@@ -42,7 +42,7 @@ quavon images ls
 du -shx "$dir/engine/data" "$dir/state" | sed "s#$dir/##"
 
 echo "== as ext4, against overlayfs"
-for name in go guest node python scanners; do
+for name in go guest node python scanners valkey; do
 	"$here/test/imagebuild/compare.sh" "$name" "$dir" "$("$here/test/docker/engine.sh" fetch)/usr/bin/docker"
 	[ "$name" = node ] || rm "$dir/$name.ext4"
 done

@@ -16,7 +16,7 @@ var (
 	mark     = flag.String("mark", "", "text of all secrets that the images were built with")
 )
 
-var shipped = []string{"go", "guest", "node", "python", "scanners"}
+var shipped = []string{"go", "guest", "node", "python", "scanners", "valkey"}
 
 // TestTools has each tool of each image say its version and do one piece of work,
 // as the image's own user, without a network.
