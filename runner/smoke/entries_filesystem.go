@@ -48,6 +48,11 @@ func hostFileEntries() []Entry {
 			Inside: []string{"C4-descriptors"}, Judge: noDescriptors,
 		},
 		{
+			ID: "C4-directory", Group: GroupFilesystem,
+			Title:   "no job starts in a directory that is open elsewhere, as in CVE-2024-21626",
+			Control: "it starts in the workspace, before and after", Weak: []string{"runc-leaked-fd"}, Alone: startInDescriptors,
+		},
+		{
 			ID: "C7-overwrite", Group: GroupFilesystem, Quick: true,
 			Title:   "neither the agent nor the runtime can be written to, and neither has changed",
 			Control: "a file that everybody on the host may write to is among what is tried, and its digest is compared too",
@@ -166,6 +171,37 @@ func noDescriptors(c *Case) Outcome {
 		}
 	}
 	return verdict(broken, nil)
+}
+
+// startInDescriptors has jobs start in the descriptors of who starts them: one that is a
+// directory would be the agent's or the host's.
+func startInDescriptors(ctx context.Context, b *Bench) Outcome {
+	const id, first, last = "C4-descriptors", 3, 12
+	run := func(name, dir string) ([]probe.Line, error) {
+		lines, _, err := b.Run(ctx, Session{Name: "c4-" + name, Inside: []string{id}, Dir: dir})
+		return lines, err
+	}
+	var broken, unsure []string
+	for _, name := range []string{"before", "after"} {
+		if _, err := run(name, ""); err != nil {
+			return Outcome{CouldNotRun, "a job doesn't start in the workspace either: " + err.Error()}
+		}
+		if name == "after" {
+			break
+		}
+		for fd := first; fd <= last; fd++ {
+			dir := fmt.Sprintf("/proc/self/fd/%d", fd)
+			lines, err := run(fmt.Sprint(fd), dir)
+			switch {
+			case len(lines) > 0 || err == nil:
+				where := (&Case{Lines: lines}).Find(id, "cwd")
+				broken = append(broken, fmt.Sprintf("a job was started in %s: %+v", dir, where))
+			case !strings.Contains(err.Error(), dir):
+				unsure = append(unsure, fmt.Sprintf("started in %s, it came back with %v", dir, err))
+			}
+		}
+	}
+	return verdict(broken, unsure)
 }
 
 // unchanged compares the digests with those of before.

@@ -24,6 +24,12 @@ func timingEntries() []Entry {
 				GVisor: each("I3-clock", []string{"ENOSYS", "EPERM"}, "adjtimex", "clock-adjtime"),
 			}),
 		},
+		{
+			ID: "I4-orphan", Group: GroupTiming, Root: true,
+			Title:   "a job ends with its program though a process of its own still holds its output, and nothing of it stays",
+			Control: "that process is started with the output, and the host's processes of the sandbox are seen meanwhile",
+			Weak:    []string{"no-cleanup"}, Alone: orphaned,
+		},
 	}
 }
 
@@ -59,6 +65,37 @@ func outlive(ctx context.Context, b *Bench) Outcome {
 		if left := pids.stillThere(ctx); left != nil {
 			return Outcome{Broken, "still there: " + strings.Join(left, ", ")}
 		}
+	}
+	return Outcome{Verdict: Held}
+}
+
+// orphaned ends a job's program while a process that it has left holds its output.
+func orphaned(ctx context.Context, b *Bench) Outcome {
+	const id, wall, late = "I4-orphan", 12 * time.Second, 6 * time.Second
+	limits := roomWith(func(l *job.Limits) { l.Wall = wall })
+	var g *group
+	var released time.Time
+	lines, live, err := b.Run(ctx, Session{
+		Name: lower(id), Inside: []string{id}, Limits: &limits,
+		Watch: func(ctx context.Context, live *Live) (err error) {
+			live.until(ctx, id, probe.SubAfter)
+			g, err = b.group(ctx, live.Job)
+			released = time.Now()
+			return err
+		},
+	})
+	took := time.Since(released)
+	left := (&Case{Lines: lines}).Find(id, probe.SubOrphan)
+	switch {
+	case released.IsZero() || left == nil || left.Errno != "":
+		return Outcome{CouldNotRun, fmt.Sprintf("no process was left behind: %+v, %v", left, err)}
+	case live.Result.Reason == job.ReasonTimeoutWall || took > late:
+		return Outcome{Broken, fmt.Sprintf("the job went on for %v after its program, until: %q %v", took.Round(time.Millisecond), live.Result.Reason, err)}
+	case err != nil:
+		return unseen(err)
+	}
+	if still := g.stillThere(ctx); still != nil {
+		return Outcome{Broken, "still there: " + strings.Join(still, ", ")}
 	}
 	return Outcome{Verdict: Held}
 }

@@ -2,6 +2,7 @@ package smoke
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,8 @@ type Session struct {
 	// Inside are the probes to make, with the bench's parameters and these.
 	Inside []string
 	Params map[string][]string
+	// Dir is where the step starts; "" is the workspace.
+	Dir string
 	// Limits replace the suite's; nil leaves them.
 	Limits *job.Limits
 	// Mounts are shown besides the workspace.
@@ -159,7 +162,7 @@ func (b *Bench) spec(s Session, id string) job.Spec {
 	spec := job.Spec{
 		ID: id, Root: b.root, Limits: b.limits,
 		Mounts: append([]job.Mount{{Source: b.Workspace, Target: job.WorkspaceDir, Mode: job.MountOverlay}}, s.Mounts...),
-		Steps:  []job.Step{{Argv: []string{Program, probe.Command}, Dir: job.WorkspaceDir}},
+		Steps:  []job.Step{{Argv: []string{Program, probe.Command}, Dir: cmp.Or(s.Dir, job.WorkspaceDir)}},
 	}
 	if s.Door != nil {
 		spec.Steps[0].Network, spec.Allow = job.NetworkRegistries, s.Allow

@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -12,6 +14,7 @@ import (
 var timing = []Probe{
 	{ID: "I1-wall", Timeout: time.Minute, Run: outlive, Sub: beat},
 	{ID: "I3-clock", Run: setClock},
+	{ID: "I4-orphan", Run: leaveOrphan, Sub: hold},
 }
 
 // Beats of a job that doesn't want to end, and their distance.
@@ -56,6 +59,37 @@ func (c *Context) leave() error {
 func beat(*Context, []string) (string, error) {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	time.Sleep(beats * beatTime)
+	return "", nil
+}
+
+// SubOrphan says that an orphan holds the job's output open.
+const SubOrphan = "orphan"
+
+// leaveOrphan leaves a process behind that has the job's own output, in a session of its
+// own, and that nobody waits for.
+func leaveOrphan(c *Context) {
+	c.Try(SubOrphan, func() (string, error) {
+		out, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", os.Getppid()), os.O_WRONLY, 0)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = out.Close() }()                                     // the orphan has its own
+		cmd, err := command(context.Background(), c.Input, c.probe.ID, "hold") //nolint:forbidigo // it is to outlive this process
+		if err != nil {
+			return "", err
+		}
+		cmd.Stdout, cmd.SysProcAttr = out, &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			return "", err
+		}
+		return "", cmd.Process.Release()
+	})
+}
+
+// hold is the orphan.
+func hold(*Context, []string) (string, error) {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	time.Sleep(time.Minute)
 	return "", nil
 }
 
