@@ -14,6 +14,10 @@ work=$(mktemp -d /var/tmp/quavon-release-XXXXXX)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 step() { printf '== %s (%d s)\n' "$*" $SECONDS; }
 
+for tool in mmdebstrap qemu-aarch64-static qemu-system-x86_64; do
+	command -v $tool >/dev/null || { echo "$tool is missing: apt-get install mmdebstrap qemu-user-static qemu-system-x86" >&2; exit 1; }
+done
+
 step "goreleaser check"
 goreleaser check -q -f goreleaser.yaml
 
@@ -67,7 +71,15 @@ for a in *.tar.gz; do
 	for p in quavon quavon-guest runsc; do tar -tzf "$a" | grep -qx "[^/]*/$p"; done
 done
 
+step "the programs for arm64 start, emulated"
+mkdir "$work/arm64"
+tar -xzf ./*_arm64.tar.gz -C "$work/arm64" --strip-components=1
+qemu-aarch64-static "$work/arm64/quavon" version | head -n 1 | sed 's/^/   /'
+qemu-aarch64-static "$work/arm64/runsc" --version | head -n 1 | sed 's/^/   /'
+
 step "the package, in a clean root"
 "$repo/build/release/deb.sh" "$PWD"/*_amd64.deb
+step "the units, in an emulated machine with systemd"
+"$repo/build/release/boot.sh" "$PWD"/*_amd64.deb | sed 's/^/   /'
 step "done"
 [ -z "${KEEP:-}" ] || cp -a . "$KEEP"
