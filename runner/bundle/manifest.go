@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -25,24 +26,28 @@ const (
 	maxTotal  = 256 << 30
 )
 
-var (
-	hexForm      = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	digestForm   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	platformForm = regexp.MustCompile(`^linux/[a-z0-9]{1,16}(/[a-z0-9.]{1,8})?$`)
-	imageForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-	versionForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_-]{0,127}$`)
-)
+// forms are made when they are first needed: every start of quavon would wait for them.
+var forms = sync.OnceValue(func() *struct{ hex, digest, platform, image, version, member *regexp.Regexp } {
+	return &struct{ hex, digest, platform, image, version, member *regexp.Regexp }{
+		hex:      regexp.MustCompile(`^[0-9a-f]{64}$`),
+		digest:   regexp.MustCompile(`^sha256:[0-9a-f]{64}$`),
+		platform: regexp.MustCompile(`^linux/[a-z0-9]{1,16}(/[a-z0-9.]{1,8})?$`),
+		image:    regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`),
+		version:  regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_-]{0,127}$`),
+		member:   regexp.MustCompile(`^(?:` + strings.Join(rooms, "|") + `)$`),
+	}
+})
 
 // rooms are the places that a member can be at. Whatever else there is would be for
 // nobody.
-var rooms = regexp.MustCompile(`^(?:` + strings.Join([]string{
+var rooms = []string{
 	LockName, LayoutName, IndexName,
 	`blobs/sha256/[0-9a-f]{64}`,
 	`signatures/[0-9a-f]{64}\.json`,
 	`images/[A-Za-z0-9][A-Za-z0-9._-]*\.cdx\.json`,
 	`bin/linux-[a-z0-9.-]{1,32}/(?:gvisor-bin/)?[A-Za-z0-9][A-Za-z0-9._-]*`,
 	`templates/[a-z0-9][a-z0-9._-]*`,
-}, "|") + `)$`)
+}
 
 // maxName is what fits into a tar's plain header.
 const maxName = 100
@@ -71,7 +76,7 @@ func ParseManifest(raw []byte) (*Manifest, error) {
 
 // Check says what is wrong with a manifest.
 func (m *Manifest) Check() error {
-	if !versionForm.MatchString(m.Version) {
+	if !forms().version.MatchString(m.Version) {
 		return fmt.Errorf("the version %.80q", m.Version)
 	}
 	return errors.Join(m.checkPlatforms(), m.checkMembers(), m.checkImages())
@@ -84,7 +89,7 @@ func (m *Manifest) checkPlatforms() error {
 	last := ""
 	for _, p := range m.Platforms {
 		switch {
-		case !platformForm.MatchString(p):
+		case !forms().platform.MatchString(p):
 			return fmt.Errorf("the platform %.80q", p)
 		case p <= last:
 			return fmt.Errorf("the platform %s is there twice or out of order", p)
@@ -129,11 +134,11 @@ func (m *Manifest) checkMembers() error {
 
 func (f *Member) check() error {
 	switch {
-	case len(f.Name) > maxName || !rooms.MatchString(f.Name) || path.Clean(f.Name) != f.Name:
+	case len(f.Name) > maxName || !forms().member.MatchString(f.Name) || path.Clean(f.Name) != f.Name:
 		return fmt.Errorf("the name %.120q is none that a member can have", f.Name)
 	case f.Size < 0 || f.Size > maxMember:
 		return fmt.Errorf("%s has the size %d", f.Name, f.Size)
-	case !hexForm.MatchString(f.SHA256):
+	case !forms().hex.MatchString(f.SHA256):
 		return fmt.Errorf("%s has the sha256 %.80q", f.Name, f.SHA256)
 	case strings.HasPrefix(f.Name, "blobs/") && f.Name != Blob(f.SHA256):
 		return fmt.Errorf("%s has the sha256 %s", f.Name, f.SHA256)
@@ -145,7 +150,7 @@ func (m *Manifest) checkImages() error {
 	last := ""
 	for _, i := range m.Images {
 		switch {
-		case !imageForm.MatchString(i.Name) || !digestForm.MatchString(i.Config) || !digestForm.MatchString(i.Digest):
+		case !forms().image.MatchString(i.Name) || !forms().digest.MatchString(i.Config) || !forms().digest.MatchString(i.Digest):
 			return fmt.Errorf("the image %.80q has no proper name or digest", i.Name)
 		case !slices.Contains(m.Platforms, i.Platform):
 			return fmt.Errorf("the image %s is for %.80q", i.Name, i.Platform)

@@ -37,7 +37,7 @@ func ParseTrust(keys []string, unsigned bool) (Trust, error) {
 	t := Trust{Unsigned: unsigned}
 	for _, k := range keys {
 		if strings.HasPrefix(k, "sha256:") {
-			if !digestForm.MatchString(k) {
+			if !forms().digest.MatchString(k) {
 				return t, fault.New(fmt.Sprintf("%.80q is no key's fingerprint", k), "write sha256: and 64 hexadecimal digits")
 			}
 			t.Keys = append(t.Keys, k)
