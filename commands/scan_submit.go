@@ -25,7 +25,7 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 	// The report is left in the runner's copy of the directory, by a name that nothing in
 	// it can have.
 	file := ".quavon-scan-" + strings.ToLower(rand.Text())
-	so.Root, so.To = job.WorkspaceDir, job.WorkspaceDir+"/"+file
+	so.Root, so.To, so.Aside = job.WorkspaceDir, job.WorkspaceDir+"/"+file, file+"-aside"
 	argv, err := scan.Argv(so)
 	if err != nil {
 		return nil, "", err
@@ -47,9 +47,6 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 		return nil, digest, err
 	}
 	rep, err := fetchScan(ctx, res, file, so, tree.prefix)
-	if err == nil && tree.read(tree.prefix+".gitleaksignore") != nil {
-		rep.Note("gitleaks", "on a runner it heeds the directory's .gitleaksignore")
-	}
 	return rep, digest, err
 }
 

@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/scan"
 	"github.com/quavon/quavon/runner/workspace"
@@ -23,16 +24,22 @@ type scanTree struct {
 	root   *os.Root
 	// tip is the commit that --changed names, base where the work has left it; "" without.
 	tip, base string
-	// moved maps paths of now to those of base.
-	moved map[string]string
+	// moved maps paths of now to those of base, blobs those of base to their objects.
+	moved, blobs map[string]string
+	// left is how much more is read, in bytes.
+	left int64
 }
+
+// maxRead bounds what is read of all files together, in bytes: a scanner that was taken
+// over may name the same large file by many paths.
+const maxRead = 8 << 30
 
 func openScanTree(dir string) (*scanTree, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fault.Wrap(err, "open the directory", "name one that you can read")
 	}
-	return &scanTree{dir: dir, prefix: workspace.RepoPath(dir), root: root}, nil
+	return &scanTree{dir: dir, prefix: workspace.RepoPath(dir), root: root, left: maxRead}, nil
 }
 
 // Close ends reading.
@@ -47,19 +54,30 @@ func (t *scanTree) read(path string) []byte {
 	if !ok {
 		return nil
 	}
-	if fi, err := t.root.Stat(rel); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSource {
-		return nil
-	}
-	f, err := t.root.Open(rel)
+	text, err := readIn(t.root, rel, min(maxSource, t.left))
 	if err != nil {
 		return nil
+	}
+	t.left -= int64(len(text))
+	return text
+}
+
+// readIn reads a file in root of at most limit bytes. Nothing else is opened for long: a
+// pipe would wait for its writer.
+func readIn(root *os.Root, path string, limit int64) ([]byte, error) {
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSource))
-	if err != nil {
-		return nil
+	fi, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !fi.Mode().IsRegular() || fi.Size() > limit:
+		return nil, errors.New("it is no file, or too long")
 	}
-	return text
+	return bounded.ReadAll(f, limit)
 }
 
 // findBase resolves --changed.
@@ -76,7 +94,10 @@ func (o *scanOptions) findBase(ctx context.Context, t *scanTree) (err error) {
 		return fault.Wrap(gitError(err), fmt.Sprintf("find where the work has left %.100q", o.Changed),
 			"name a branch that HEAD has commits in common with; a shallow clone has too few: git fetch --unshallow")
 	}
-	return t.findMoved(ctx)
+	if err := t.findMoved(ctx); err != nil {
+		return err
+	}
+	return t.findBlobs(ctx)
 }
 
 // findMoved notes files that were renamed between base and HEAD, both of them
@@ -94,6 +115,24 @@ func (t *scanTree) findMoved(ctx context.Context) error {
 	return nil
 }
 
+// findBlobs notes the files of base.
+func (t *scanTree) findBlobs(ctx context.Context) error {
+	out, err := git(ctx, t.dir, "ls-tree", "-r", "-z", "--full-tree", t.base).Output()
+	if err != nil {
+		return fault.Wrap(gitError(err), "look into the base branch", "check the repository with git fsck")
+	}
+	t.blobs = map[string]string{}
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		about, path, _ := strings.Cut(entry, "\t")
+		if mode, rest, _ := strings.Cut(about, " "); mode != "120000" {
+			if id, ok := strings.CutPrefix(rest, "blob "); ok {
+				t.blobs[path] = id
+			}
+		}
+	}
+	return nil
+}
+
 // changed tells which lines of a file aren't on the base branch.
 func (t *scanTree) changed(ctx context.Context, path string) (scan.Lines, error) {
 	now := t.read(path)
@@ -104,7 +143,11 @@ func (t *scanTree) changed(ctx context.Context, path string) (scan.Lines, error)
 	if from, ok := t.moved[path]; ok {
 		old = from
 	}
-	before, err := blob(ctx, t.dir, t.base, old, maxSource)
+	id, ok := t.blobs[old]
+	if !ok {
+		return scan.Changed(nil, now), nil
+	}
+	before, err := object(ctx, t.dir, id, old, maxSource)
 	if err != nil {
 		return scan.Lines{}, err
 	}
@@ -124,6 +167,11 @@ func blob(ctx context.Context, dir, commit, path string, most int64) ([]byte, er
 	if kind != "blob" || mode == "120000" {
 		return nil, nil
 	}
+	return object(ctx, dir, id, path, most)
+}
+
+// object reads a blob, its first bytes at most.
+func object(ctx context.Context, dir, id, path string, most int64) ([]byte, error) {
 	cmd := git(ctx, dir, "cat-file", "blob", id)
 	var text, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &cutBuffer{&text, most}, &said
@@ -189,16 +237,12 @@ func (t *scanTree) ownConfig() ([]byte, error) {
 		}
 		defer top.Close()
 	}
-	f, err := top.Open(scan.ConfigFile)
+	text, err := readIn(top, scan.ConfigFile, scan.MaxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, "read "+scan.ConfigFile, "use --config-from none")
 	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return nil, fault.New(scan.ConfigFile+" is no file", "use --config-from none")
-	}
-	return io.ReadAll(io.LimitReader(f, scan.MaxConfig+1))
+	return text, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/quavon/quavon/runner/scan"
@@ -130,6 +131,13 @@ func TestScanConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, tree := openTestTree(t, dir, "")
+	fifo := filepath.Join(dir, "fifo.py")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if tree.read("fifo.py") != nil {
+		t.Error("a pipe was read")
+	}
 	if c, err := o.config(t.Context(), tree); err == nil {
 		t.Errorf("a link out of the repository was followed: %+v", c)
 	}

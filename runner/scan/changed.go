@@ -13,6 +13,8 @@ import (
 type Lines struct {
 	All    bool
 	ranges [][2]int
+	// differs: something was changed, if only taken away.
+	differs bool
 }
 
 // maxDiffed bounds files that are compared line by line, in bytes; of larger ones
@@ -26,7 +28,7 @@ func Changed(before, now []byte) Lines {
 		return Lines{All: !bytes.Equal(before, now)}
 	}
 	old, text := unixLines(before), unixLines(now)
-	var l Lines
+	l := Lines{differs: old != text}
 	delta := 0 // lines that now has more, up to here
 	for _, e := range udiff.Lines(old, text) {
 		start := strings.Count(old[:e.Start], "\n") + delta
@@ -68,6 +70,9 @@ func (r *Report) KeepChanged(changed func(path string) (Lines, error)) error {
 		}
 		known[f.Path] = lines
 	}
-	r.keep(func(f Finding) bool { return known[f.Path].Touch(f.Line, f.EndLine) }, &r.Unchanged)
+	r.keep(func(f Finding) bool {
+		l := known[f.Path]
+		return l.Touch(f.Line, f.EndLine) || f.unsure && l.differs
+	}, &r.Unchanged)
 	return nil
 }

@@ -18,10 +18,11 @@ const ConfigFile = ".quavon/config.yml"
 // MaxConfig bounds a configuration, in bytes.
 const MaxConfig = 64 << 10
 
-// Bounds of its lists, and of a pattern in bytes.
+// Bounds of its lists, and of a pattern in bytes and in what its braces come to.
 const (
-	maxIgnore  = 256
-	maxPattern = 512
+	maxIgnore       = 256
+	maxPattern      = 512
+	maxAlternatives = 32
 )
 
 // Config is the part of a repository's configuration that is about scanning.
@@ -62,12 +63,30 @@ func (c Config) check() error {
 		return fmt.Errorf("tools.sast.ignorePaths has more than %d patterns", maxIgnore)
 	}
 	for _, p := range c.IgnorePaths {
-		// Each ** tries every depth anew.
-		if len(p) > maxPattern || p == "" || strings.Count(p, "**") > 3 || !doublestar.ValidatePattern(p) {
+		// Each ** tries every depth anew, each pair of braces all that follows.
+		if len(p) > maxPattern || p == "" || strings.Count(p, "**") > 3 || alternatives(p) > maxAlternatives || !doublestar.ValidatePattern(p) {
 			return fmt.Errorf("tools.sast.ignorePaths has %.100q, which is no pattern like vendor/**", p)
 		}
 	}
 	return nil
+}
+
+// alternatives is at most how many patterns a pattern with braces stands for.
+func alternatives(pattern string) int {
+	all, here := 1, 1
+	for _, c := range pattern {
+		switch c {
+		case '{':
+			here = 1
+		case ',':
+			here++
+		case '}':
+			if all *= here; all > maxAlternatives {
+				return all
+			}
+		}
+	}
+	return all
 }
 
 // Ignore leaves out findings in paths that match one of the patterns, from the top of

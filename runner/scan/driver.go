@@ -17,9 +17,12 @@ var driver string
 
 // Options say how to scan.
 type Options struct {
-	// Root is where what is scanned is shown to the job. Its parent should hold
-	// nothing else, or gitleaks heeds a .gitleaksignore of the scanned directory.
+	// Root is where what is scanned is shown to the job. Gitleaks heeds a .gitleaksignore
+	// in it unless its parent holds nothing else, or the file is moved aside.
 	Root string
+	// Aside is the name that such a file has during the scan, of which nothing in Root
+	// must be; "" leaves it alone.
+	Aside string
 	// Disable lists scanners to leave out.
 	Disable []string
 	// Timeout is each scanner's.
@@ -43,6 +46,7 @@ type plan struct {
 	Root    string            `json:"root"`
 	Tmp     string            `json:"tmp"`
 	To      string            `json:"to"`
+	Aside   string            `json:"aside,omitempty"`
 	Most    int               `json:"most"`
 	Timeout float64           `json:"timeout"`
 	Files   map[string]string `json:"files"`
@@ -60,7 +64,7 @@ type plannedTool struct {
 // Argv is the command of a scan, to be run in the scanners image.
 func Argv(o Options) ([]string, error) {
 	p := plan{
-		Root: o.Root, Tmp: "/tmp/quavon-scan", To: "-", Most: maxOutput,
+		Root: o.Root, Tmp: "/tmp/quavon-scan", To: "-", Aside: o.Aside, Most: maxOutput,
 		Timeout: o.Timeout.Seconds(), Files: files,
 	}
 	if o.To != "" {

@@ -89,6 +89,9 @@ def main():
     for path, text in PLAN["files"].items():
         with open(path, "w") as f:
             f.write(text)
+    ignore = f"{ROOT}/.gitleaksignore"
+    if PLAN.get("aside") and os.path.lexists(ignore):
+        os.rename(ignore, f"{ROOT}/{PLAN['aside']}")
     tools = PLAN["tools"]
     endings, dirs = look([t["marker"] for t in tools if t.get("marker")])
     numbers, results, skipped, threads = itertools.count(), [], [], []

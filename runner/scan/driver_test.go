@@ -20,7 +20,7 @@ func drive(t *testing.T, root string, planned []plannedTool) runs {
 		need.Skip(t, "python3 is missing: %v", err)
 	}
 	tmp := t.TempDir()
-	text, err := json.Marshal(plan{Root: root, Tmp: tmp, To: "-", Most: 1000, Timeout: 1.5, Tools: planned, Files: map[string]string{tmp + "/f": "text"}})
+	text, err := json.Marshal(plan{Root: root, Tmp: tmp, To: "-", Aside: ".aside", Most: 1000, Timeout: 1.5, Tools: planned, Files: map[string]string{tmp + "/f": "text"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,16 @@ func TestDriver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(root, ".gitleaksignore"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	sh := func(line string) []string { return []string{"/bin/sh", "-c", line} }
 	begin := time.Now()
 	all := drive(t, root, []plannedTool{
 		{Name: "env", Argv: sh(`echo "$A $HOME"; echo err >&2; exit 3`), Env: map[string]string{"A": "b"}},
 		{Name: "modules", Argv: sh("pwd"), Marker: "go.mod"},
 		{Name: "sleeps", Argv: sh("echo before; sleep 60 & sleep 60")},
+		{Name: "aside", Argv: sh("test ! -e .gitleaksignore && cat .aside")},
 		{Name: "missing", Argv: []string{"/no/such/tool"}},
 		{Name: "killed", Argv: sh("kill -9 $$")},
 		{Name: "loud", Argv: sh("yes | head -c 100000")},
@@ -88,6 +92,9 @@ func TestDriver(t *testing.T) {
 	}
 	if r := all.of("sleeps")[0]; !r.TimedOut || string(r.out) != "before\n" || r.Wall < 1.4 {
 		t.Errorf("sleeps: %+v", r)
+	}
+	if r := all.of("aside")[0]; string(r.out) != "x\n" {
+		t.Errorf("aside: %+v", r)
 	}
 	if r := all.of("missing")[0]; r.Failed == "" {
 		t.Errorf("missing: %+v", r)

@@ -127,7 +127,7 @@ func (all *runs) take(in io.Reader, h *tar.Header) error {
 // add makes one scanner's part of the report.
 func (r *Report) add(t tool, all runs, o Options, repoPath string) {
 	part := Tool{Name: t.Name, Status: StatusOK}
-	to := &sink{tool: &part, root: o.Root, repoPath: repoPath}
+	to := &sink{tool: &part, root: o.Root, aside: o.Aside, repoPath: repoPath}
 	ran := false
 	for _, one := range all.Runs {
 		if one.Tool == t.Name {

@@ -133,7 +133,7 @@ func FuzzChanged(f *testing.F) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	c, err := ParseConfig([]byte("other: 1\ntools:\n  x: []\n  sast:\n    disable: [gosec]\n    ignorePaths: ['vendor/**', '/**/*_test.py']\n"))
+	c, err := ParseConfig([]byte("other: 1\ntools:\n  x: []\n  sast:\n    disable: [gosec]\n    ignorePaths: ['vendor/**', '/**/*_{test,spec}.{py,pyi}']\n"))
 	if err != nil || len(c.Disable) != 1 || len(c.IgnorePaths) != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -150,7 +150,8 @@ func TestConfig(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"tools: {sast: {disable: [gosek]}}", "tools: {sast: {ignorePaths: ['[']}}", "tools: {sast: {ignorePaths: ['']}}",
-		"tools: {sast: {ignorePaths: ['**/**/**/**/x']}}", "tools: [", "tools: {sast: {disable: gosec: 1}}",
+		"tools: {sast: {ignorePaths: ['**/**/**/**/x']}}", "tools: {sast: {ignorePaths: ['" + strings.Repeat("{a,a}", 30) + "x']}}",
+		"tools: {sast: {ignorePaths: ['" + strings.Repeat("{a,{a,a}}", 20) + "x']}}", "tools: {sast: {ignorePaths: ['{" + strings.Repeat("a,", 100) + "a}']}}", "tools: [", "tools: {sast: {disable: gosec: 1}}",
 		"a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\ntools: {sast: {disable: *b}}",
 		strings.Repeat("#", MaxConfig+1),
 	} {
@@ -162,6 +163,7 @@ func TestConfig(t *testing.T) {
 
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("tools:\n  sast:\n    disable: [gosec]\n    ignorePaths: ['vendor/**']\n"))
+	f.Add([]byte("tools: {sast: {ignorePaths: ['**/*.{spec,test}.{js,ts}', '/**/x?[a-c]']}}"))
 	f.Fuzz(func(_ *testing.T, text []byte) {
 		if c, err := ParseConfig(text); err == nil {
 			r := Report{Findings: []Finding{{Path: "a/b/c/d/e/f.go"}}}

@@ -42,8 +42,11 @@ type Finding struct {
 	// Fingerprint stays the same when the line moves.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// unit is what the scanner's columns count.
-	unit unit
+	// unit is what the scanner's columns count, breaks what ends its lines.
+	unit   unit
+	breaks breaks
+	// unsure: the line may be another one, so any change of the file counts.
+	unsure bool
 	// text stands for the line in the fingerprint, "" for the line itself.
 	text string
 }
@@ -90,15 +93,6 @@ type Report struct {
 // Failed says whether a scanner could not run.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Status == StatusError })
-}
-
-// Note adds a note of the caller's to a scanner's.
-func (r *Report) Note(tool, text string) {
-	for i := range r.Tools {
-		if r.Tools[i].Name == tool {
-			r.Tools[i].Notes = append(r.Tools[i].Notes, text)
-		}
-	}
 }
 
 // keep leaves only the findings that keep says yes to, and counts the others.

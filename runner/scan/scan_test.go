@@ -73,7 +73,9 @@ func TestOneRunEach(t *testing.T) {
 		"is killed":            {index: run(`,"exit":-9`), out: "[", status: StatusError, why: "it was ended by signal 9"},
 		"is missing":           {index: run(`,"failed":"no such file"`), status: StatusError, why: "it could not be started: no such file"},
 		"says what isn't JSON": {index: run(`,"exit":0`), out: "panic", status: StatusError, why: "its output can't be read: invalid character 'p' looking for beginning of value"},
-		"says another type":    {index: run(`,"exit":0`), out: `{"a":1}`, status: StatusError, why: "its output can't be read: json: cannot unmarshal object"},
+		"says another type":    {index: run(`,"exit":0`), out: `{"a":1}`, status: StatusError, why: "its output can't be read: it is no list"},
+		"goes on":              {index: run(`,"exit":0`), out: leak + "[]", status: StatusError, why: "its output can't be read: more follows behind its end", found: 1},
+		"is cut":               {index: run(`,"exit":0`), out: leak[:len(leak)-1], status: StatusError, why: "its output can't be read: ", found: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,17 +17,21 @@ type sink struct {
 	tool     *Tool
 	findings []Finding
 	// root is where what is scanned was, dir where the scanner ran; repoPath comes
-	// before paths.
-	root, dir, repoPath string
-	outside, many       int
-	moreErrors          int
-	moreNotes           int
+	// before paths. aside is another name of .gitleaksignore.
+	root, dir, repoPath, aside string
+
+	outside, many int
+	moreErrors    int
+	moreNotes     int
 }
 
 // add takes a finding whose Path is as the scanner gives it.
 func (s *sink) add(f Finding) {
 	s.tool.Found++
 	rel, ok := inside(f.Path, s.root, s.dir)
+	if s.aside != "" && rel == s.aside {
+		rel = ".gitleaksignore"
+	}
 	switch {
 	case !ok:
 		s.outside++
@@ -36,7 +40,7 @@ func (s *sink) add(f Finding) {
 		s.many++
 		return
 	}
-	f.Tool, f.Path = s.tool.Name, s.repoPath+rel
+	f.Tool, f.Path, f.breaks = s.tool.Name, s.repoPath+rel, lineBreaks[s.tool.Name]
 	f.Rule, f.Message, f.Confidence = clean(f.Rule, maxRule), clean(f.Message, maxMessage), clean(f.Confidence, maxRule)
 	f.Line, f.EndLine = bounded(f.Line, 1), bounded(f.EndLine, 0)
 	f.Column, f.EndColumn = bounded(f.Column, 0), bounded(f.EndColumn, 0)
