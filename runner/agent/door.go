@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"syscall"
 
 	"github.com/quavon/quavon/runner/agent/agentpb"
 	"github.com/quavon/quavon/runner/agent/wire"
@@ -101,6 +102,12 @@ func (c *Conn) Write(p []byte) (int, error) {
 	}
 	c.w.Release()
 	return n, err
+}
+
+// ReadFromConn sends what comes from a non-blocking descriptor until it ends, without
+// another copy. sent is told of each portion that was sent, and may end it by an error.
+func (c *Conn) ReadFromConn(raw syscall.RawConn, sent func(n int) error) error {
+	return c.w.ReadFromConn(raw, sent)
 }
 
 // CloseWrite tells the job that nothing more comes.

@@ -2,30 +2,25 @@ package wire
 
 import "sync/atomic"
 
-// flow is how much of a channel may be on the way, and in which portions.
+// flow is how much of a channel may be on the way.
 type flow struct {
 	// window is the most bytes that may be on the way or unread at first, most what
-	// the receiver may make of it, data the most in a frame.
-	window, most, data int
+	// the receiver may make of it.
+	window, most int
 }
 
 var (
-	wide = &flow{window: Window, most: Window, data: MaxData}
-	// narrow is what the host may have to hold of each of the job's connections, down
-	// what the sandbox may. Smaller frames let other connections in between.
-	narrow = &flow{window: NarrowWindow, most: Window, data: MaxData}
-	down   = &flow{window: Window, most: Window, data: MaxData / 2}
+	wide = &flow{window: Window, most: Window}
+	// narrow is what the host may have to hold of each of the job's connections.
+	narrow = &flow{window: NarrowWindow, most: Window}
 )
 
 // flowOf is the flow of a channel of the streams that a side opens.
 func flowOf(opener Side, ch Channel) *flow {
-	switch {
-	case opener == Host:
-		return wide
-	case ch == In:
+	if opener == Guest && ch == In {
 		return narrow
 	}
-	return down
+	return wide
 }
 
 // spare is what the windows of a connection may still grow by, together.

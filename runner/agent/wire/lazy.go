@@ -7,11 +7,12 @@ import (
 )
 
 // ReadFromConn sends what comes from a non-blocking descriptor until it ends. It
-// holds no buffer while it waits, so an idle connection costs next to nothing.
-func (w *Writer) ReadFromConn(raw syscall.RawConn) error {
+// holds no buffer while it waits, so an idle connection costs next to nothing. sent
+// is told of each portion that was sent, and may end it by an error.
+func (w *Writer) ReadFromConn(raw syscall.RawConn, sent func(n int) error) error {
 	defer w.Release()
 	for {
-		credit, err := w.out.wait(w.out.flow.data)
+		credit, err := w.out.wait(MaxData)
 		if err != nil {
 			return err
 		}
@@ -24,6 +25,9 @@ func (w *Writer) ReadFromConn(raw syscall.RawConn) error {
 		}
 		w.end += n
 		if err := w.Flush(); err != nil {
+			return err
+		}
+		if err := sent(n); err != nil {
 			return err
 		}
 	}

@@ -122,7 +122,7 @@ func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 // space returns room for data, never none.
 func (w *Writer) space() []byte {
 	if w.buf == nil {
-		w.buf = newBuffer(w.out.flow.data)
+		w.buf = newBuffer(MaxData)
 		w.end = headRoom
 	}
 	return w.buf.b[w.end:]

@@ -26,7 +26,7 @@ type sender struct {
 	w      io.Writer
 	failed func(error)
 
-	turn turn // held while writing to w
+	turn turn       // held while writing to w
 	mu   sync.Mutex // guards what follows
 	// queue waits to be written; spare is the buffer that was written last.
 	queue, spare []byte

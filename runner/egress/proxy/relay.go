@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"sync"
@@ -81,17 +82,28 @@ var errBytes = errors.New("the step has moved all the bytes it may")
 // Write implements io.Writer.
 func (m *meter) Write(p []byte) (int, error) {
 	n, err := m.w.Write(p)
+	return n, cmp.Or(err, m.add(n))
+}
+
+// add counts n bytes that were written.
+func (m *meter) add(n int) error {
 	m.count.Add(int64(n))
 	m.c.watch.moved.Add(int64(n))
-	if m.c.s.moved.Add(int64(n)) > m.c.s.proxy.cfg.Limits.Bytes && err == nil {
+	if m.c.s.moved.Add(int64(n)) > m.c.s.proxy.cfg.Limits.Bytes {
 		m.c.count(ReasonBytes)
-		err = errBytes
+		return errBytes
 	}
-	return n, err
+	return nil
+}
+
+// descriptorReader is a connection that reads from a descriptor into its own buffers;
+// agent.Conn is.
+type descriptorReader interface {
+	ReadFromConn(raw syscall.RawConn, sent func(n int) error) error
 }
 
 // portion is how much is moved at once.
-const portion = 256 << 10
+const portion = 512 << 10
 
 var portions = sync.Pool{New: func() any { return new([portion]byte) }}
 
@@ -102,6 +114,14 @@ func move(w io.Writer, src io.Reader) error {
 		raw, err := s.SyscallConn()
 		if err != nil {
 			return err
+		}
+		switch d := w.(type) {
+		case *meter:
+			if r, ok := d.w.(descriptorReader); ok {
+				return r.ReadFromConn(raw, d.add)
+			}
+		case descriptorReader:
+			return d.ReadFromConn(raw, func(int) error { return nil })
 		}
 		return moveRaw(w, raw)
 	}
