@@ -15,26 +15,30 @@ module=$("$GO" list -m -f '{{.Version}}' gvisor.dev/gvisor)
 # release this is and isn't a tag upstream published: runsc takes bare
 # "release-<date>" for one and would offer to download that release's sidecars.
 version=$(sed -E 's/.*-([0-9]{8})[0-9]{6}-([0-9a-f]+)$/release-\1-\2/' <<<"$module")
-key=$(cat go.mod go.sum precompile/*.go <("$GO" env GOARCH) | sha256sum | cut -c1-12)
+key=$(cat go.mod go.sum precompile/*.go ../build/runsc.sh <("$GO" env GOARCH) | sha256sum | cut -c1-12)
 src=$cache/runsc/$version-$key
 
-# precompile writes the tables and overlay.json. A table is for the architecture that its
-# generator runs on; another's is emulated by Debian's qemu-user-static, which can't say
-# whether a kernel knows SECCOMP_RET_KILL_PROCESS: every one since Linux 4.14 does.
+# precompile writes the tables and overlay.json. Upstream's systrap lets the sandbox's kernel
+# queue signals to itself alone, by the number of the process that makes the table: so that
+# is process 1 of a namespace, as the kernel is, and tables are the same each time.
+#
+# A table is for the architecture that its generator runs on; another's is emulated by
+# Debian's qemu-user-static, which can't say whether a kernel knows
+# SECCOMP_RET_KILL_PROCESS: every one since Linux 4.14 does.
 precompile() {
-	local emulator='' module=$src/vendor/gvisor.dev/gvisor run=()
+	local exec='unshare --user --map-root-user --pid --fork --kill-child' module=$src/vendor/gvisor.dev/gvisor overlay=()
 	case $("$GO" env GOHOSTARCH)-$("$GO" env GOARCH) in
-	amd64-arm64) emulator=qemu-aarch64-static ;;
-	arm64-amd64) emulator=qemu-x86_64-static ;;
+	amd64-arm64) exec+=' qemu-aarch64-static' ;;
+	arm64-amd64) exec+=' qemu-x86_64-static' ;;
 	esac
-	if [ -n "$emulator" ]; then
+	if [[ $exec == *qemu* ]]; then
 		local asks=$module/pkg/seccomp/seccomp_unsafe.go
 		sed 's/if _, errno := seccomp(linux.SECCOMP_GET_ACTION_AVAIL, .*; errno/if _, errno := action, unix.Errno(0); errno/' \
 			"$asks" >"$src/emulated.seccomp"
 		printf '{"Replace": {"%s": "%s"}}' "$asks" "$src/emulated.seccomp" >"$src/emulated.json"
-		run=(-exec "$emulator" -overlay "$src/emulated.json")
+		overlay=(-overlay "$src/emulated.json")
 	fi
-	(cd "$src" && "$GO" run -mod=vendor "${run[@]}" ./precompile -module "$module" -out "$src")
+	(cd "$src" && "$GO" run -mod=vendor -exec "$exec" "${overlay[@]}" ./precompile -module "$module" -out "$src")
 }
 
 # overlay.json is written last, so its presence says that src is whole.
