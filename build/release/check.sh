@@ -27,11 +27,12 @@ export COSIGN_PASSWORD=check
 COSIGN_PRIVATE_KEY=$(<"$work/cosign.key")
 export COSIGN_PRIVATE_KEY
 
-# snapshot DIR: build what HEAD has there. One at a time: programs come into an archive in
+commit=$(git rev-parse HEAD) # others may go on committing
+# snapshot DIR: build the commit there. One at a time: programs come into an archive in
 # the order in which they were done.
 snapshot() {
 	git clone -q --local --no-hardlinks "$repo" "$1"
-	(cd "$1" && goreleaser release -f goreleaser.yaml --snapshot --clean --parallelism 1) >"$work/log" 2>&1 ||
+	(cd "$1" && git checkout -q --detach "$commit" && goreleaser release -f goreleaser.yaml --snapshot --clean --parallelism 1) >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; return 1; }
 }
 step "build"
