@@ -158,18 +158,21 @@ func TestUpstream(t *testing.T) {
 		{"a tunnel", "", nil, raw, "you reached raw.example/y", `"connected":true`, []string{"CONNECT raw.example:9418"}, nil},
 		{
 			"with credentials", basic, url.UserPassword("me", password), raw, "you reached raw.example/y", `"connected":true`,
-			[]string{"CONNECT raw.example:9418"}, nil,
+			[]string{"CONNECT raw.example:9418"},
+			nil,
 		},
 		{
 			"other credentials", basic, url.UserPassword("me", password+"x"), raw, "HTTP/1.1 502", "407",
-			[]string{"CONNECT raw.example:9418"}, nil,
+			[]string{"CONNECT raw.example:9418"},
+			nil,
 		},
 		{"no credentials", basic, nil, get("ok.example"), "HTTP/1.1 502", "407", []string{"CONNECT ok.example:80"}, nil},
 		{"a host that isn't allowed", "", nil, connectTo("evil.example:443"), "403 Refused by quavon: host_not_allowed", "host_not_allowed", nil, nil},
 		{"an address", "", nil, connectTo("10.0.0.1:443"), "403 Refused by quavon: ip_literal", "ip_literal", nil, nil},
 		{
 			"a host of NO_PROXY is checked here", "", nil, get("near.example"), "403 Refused by quavon: address_forbidden",
-			"address_forbidden", nil, []string{"near.example"},
+			"address_forbidden", nil,
+			[]string{"near.example"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -212,8 +215,7 @@ func TestUpstreamIsNoURL(t *testing.T) {
 	p := New(Config{
 		Operator: mustPolicy(t), Resolver: &inside{t: t}, Log: slog.New(slog.NewJSONHandler(&log, nil)),
 		Upstream: func(policy.Scheme, policy.Name, uint16) (*url.URL, error) {
-			_, err := url.Parse("http://me:s3cr et@proxy.example\x7f")
-			return nil, err
+			return nil, &url.Error{Op: "parse", URL: "http://me:s3cr et@proxy.example", Err: errors.New("net/url: invalid userinfo")}
 		},
 	})
 	s := p.Open(t.Context(), Grant{Policy: mustPolicy(t)})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +18,8 @@ import (
 func main() {
 	n, _ := strconv.Atoi(os.Args[2])
 	switch os.Args[1] {
-	case "recv":
-		c := tunnel(fmt.Sprintf("zeros %d\n", n))
-		start := time.Now()
-		got, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{c}, make([]byte, 256<<10))
-		check(err)
-		fmt.Println(got, time.Since(start).Nanoseconds())
+	case "figures":
+		figures(n)
 	case "dial":
 		dials(n)
 	case "idle":
@@ -31,6 +28,8 @@ func main() {
 		}
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "near":
+		near()
 	case "crowd":
 		crowd(n)
 	}
@@ -64,6 +63,82 @@ func tunnel(what string) net.Conn {
 	}
 	keep = append(keep, c)
 	return c
+}
+
+// figures moves n MiB six ways in turn and prints for each how many nanoseconds it
+// took: to stdout and from stdin, which is what the agent's channel carries; in and
+// out through the door; and to and from another process in this sandbox, which is
+// what a socket carries here.
+func figures(n int) {
+	near := exec.Command(os.Args[0], "near", "0")
+	out, err := near.StdoutPipe()
+	check(err)
+	check(near.Start())
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	check(err)
+	loopback := func(what string) net.Conn {
+		c, err := net.Dial("tcp", strings.TrimSpace(addr))
+		check(err)
+		_, err = io.WriteString(c, what)
+		check(err)
+		return c
+	}
+	zeros, sink := fmt.Sprintf("zeros %d\n", n), fmt.Sprintf("sink %d\n", n)
+	for _, way := range []func(){
+		func() { fill(os.Stdout, n) },
+		func() { drain(os.Stdin, n) },
+		func() { drain(tunnel(zeros), n) },
+		func() { upload(tunnel(sink), n) },
+		func() { drain(loopback(zeros), n) },
+		func() { upload(loopback(sink), n) },
+	} {
+		start := time.Now()
+		way()
+		fmt.Fprint(os.Stderr, time.Since(start).Nanoseconds(), " ")
+	}
+	check(near.Process.Kill())
+}
+
+// upload returns when all has arrived.
+func upload(c net.Conn, n int) {
+	fill(c, n)
+	_, err := io.ReadFull(c, make([]byte, 1))
+	check(err)
+}
+
+func fill(w io.Writer, n int) {
+	for zeros := make([]byte, 1<<20); n > 0; n-- {
+		_, err := w.Write(zeros)
+		check(err)
+	}
+}
+
+func drain(r io.Reader, n int) {
+	_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(r, int64(n)<<20), make([]byte, 256<<10))
+	check(err)
+}
+
+// near serves one connection after the other, as the far server does.
+func near() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	fmt.Println(l.Addr())
+	for {
+		c, err := l.Accept()
+		check(err)
+		r := bufio.NewReaderSize(c, 64)
+		line, err := r.ReadString('\n')
+		check(err)
+		var n int
+		if _, err := fmt.Sscanf(line, "zeros %d", &n); err == nil {
+			fill(c, n)
+		} else if _, err := fmt.Sscanf(line, "sink %d", &n); err == nil {
+			drain(r, n)
+			_, err = c.Write([]byte{1})
+			check(err)
+		}
+		c.Close()
+	}
 }
 
 // dials prints the median time of a dial to a listener in the sandbox, and of one
@@ -101,9 +176,10 @@ func dials(n int) {
 	fmt.Println(near[n/2].Nanoseconds(), far[n/2].Nanoseconds())
 }
 
-// crowd has n connections ask and answer for some seconds, without and with a reader
-// that stalls. It prints the 90th percentile of both, and how many times slower
-// the connection was that suffered most, by its median.
+// crowd has n connections ask and answer for some seconds, twice without and once
+// with a reader that stalls. It prints the 50th, 90th and 99th percentile and the
+// longest of all answers without and with it, and how many times slower by their
+// medians the worst connection was: the second time without it, and with it.
 func crowd(n int) {
 	conns := make([]net.Conn, n)
 	for i := range conns {
@@ -112,14 +188,27 @@ func crowd(n int) {
 	seconds, _ := strconv.Atoi(os.Args[3])
 	d := time.Duration(seconds) * time.Second
 	chat(conns, d/4)
-	before := chat(conns, d/2)
+	before, again := chat(conns, d/2), chat(conns, d/2)
 	tunnel("zeros 100000\n") // nobody reads it
-	after := chat(conns, d)
-	var worst float64
+	during := chat(conns, d)
+	var noise, worst float64
+	without := make([][]time.Duration, n)
 	for i := range conns {
-		worst = max(worst, float64(quantile(after[i], 50))/float64(quantile(before[i], 50)))
+		without[i] = slices.Concat(before[i], again[i])
+		noise = max(noise, slower(again[i], before[i]))
+		worst = max(worst, slower(during[i], without[i]))
 	}
-	fmt.Println(quantile(slices.Concat(before...), 90).Nanoseconds(), quantile(slices.Concat(after...), 90).Nanoseconds(), worst)
+	for _, all := range [][]time.Duration{slices.Concat(without...), slices.Concat(during...)} {
+		for _, percent := range []int{50, 90, 99, 100} {
+			fmt.Print(quantile(all, percent).Nanoseconds(), " ")
+		}
+	}
+	fmt.Println(noise, worst)
+}
+
+// slower is how many times longer the median of a is than that of b.
+func slower(a, b []time.Duration) float64 {
+	return float64(quantile(a, 50)) / float64(quantile(b, 50))
 }
 
 // chat asks on every connection, twice a second, and returns how long the answers
@@ -149,5 +238,5 @@ func chat(conns []net.Conn, d time.Duration) [][]time.Duration {
 
 func quantile(all []time.Duration, percent int) time.Duration {
 	all = slices.Sorted(slices.Values(all))
-	return all[len(all)*percent/100]
+	return all[min(len(all)*percent/100, len(all)-1)]
 }
