@@ -53,8 +53,8 @@ func (s *localSandbox) withControls(ctx context.Context, f doctor.Finding) docto
 	case err != nil:
 		return doctor.Unknown(fmt.Errorf("the probes held, but weakened sandboxes could not be made: %w", err))
 	case len(w.blind) > 0:
-		return doctor.Failed("probes don't see what is weak on this host: that they hold says nothing", "give this host no jobs, and report it",
-			slices.Concat(w.blind, f.Details)...)
+		return doctor.Failed("probes don't see what is weak on this host: that they hold says nothing",
+			"give this host no jobs, and report it", slices.Concat(w.blind, f.Details)...)
 	}
 	f.Message += fmt.Sprintf("; %d weakened sandboxes were each found out", len(w.seen))
 	f.Details = append(f.Details, "weakened, and found out: "+strings.Join(w.seen, ", "))

@@ -144,7 +144,8 @@ func (f *Fleet) answer(ctx context.Context, h queue.Health, code string) doctor.
 func same(facts Facts, h queue.Health) bool { return facts.Host == h.Host && facts.Boot == h.Boot }
 
 func twoOfAName(facts Facts, h queue.Health) doctor.Finding {
-	return doctor.Failed(fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host, facts.Host),
+	return doctor.Failed(
+		fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host, facts.Host),
 		"give each an id of its own: `quavon runner --id NAME`")
 }
 

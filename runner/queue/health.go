@@ -81,7 +81,8 @@ const ClockSkew = time.Minute
 // Ready says whether the runner may be given jobs of a class: it is healthy, its smoke
 // test passed not too long ago, and it offers the class.
 func (h Health) Ready(class string, now time.Time) bool {
-	return h.State == StateHealthy && slices.Contains(h.Classes, class) && h.Smoke != nil && h.Smoke.Passed && h.Smoke.Fresh(now, SmokeMaxAge)
+	return h.State == StateHealthy && slices.Contains(h.Classes, class) &&
+		h.Smoke != nil && h.Smoke.Passed && h.Smoke.Fresh(now, SmokeMaxAge)
 }
 
 // Fresh says whether the test isn't older than most. One of the future is none: by it a

@@ -3,7 +3,6 @@ package smoke
 import (
 	"context"
 	"errors"
-	"os"
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/evidence"
@@ -32,6 +31,7 @@ type Bench struct {
 	world   *World
 	door    runner.Door
 	cleanup []func() error
+	release func() error
 }
 
 // Cleanup has f called after the test, the last one first.
@@ -42,7 +42,7 @@ func (b *Bench) close() error {
 	for i := len(b.cleanup) - 1; i >= 0; i-- {
 		errs = append(errs, b.cleanup[i]())
 	}
-	return errors.Join(append(errs, os.RemoveAll(b.Dir))...)
+	return errors.Join(append(errs, b.release())...)
 }
 
 // Set replaces a parameter of the guest's input.

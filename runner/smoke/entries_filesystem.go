@@ -146,7 +146,7 @@ func writesStay(c *Case) Outcome {
 
 // watchDrop looks whether anything has come into the directory that waits for it.
 func watchDrop(ctx context.Context, b *Bench, live *Live) Outcome {
-	live.until(ctx, "C2-write", probe.SubAfter)
+	live.until(ctx, "C2-write")
 	entries, err := os.ReadDir(filepath.Join(b.Dir, "drop"))
 	if err != nil {
 		return Outcome{CouldNotRun, err.Error()}

@@ -29,7 +29,8 @@ func kernelFileEntries() []Entry {
 			ID: "C6-cgroup", Group: GroupFilesystem, Quick: true, Title: "control groups can be neither mounted nor changed",
 			Control: "mount points can be made; the mounts are those of C2; what root of a sandbox makes in its own kernel's groups is " +
 				"looked for among the host's, where the sandbox's own must be seen",
-			Weak: privileged, AsRoot: also(privileged, "runc-cgroup"), Inside: []string{"C6-cgroup"}, Plant: plantGroup, Watch: watchGroups, Judge: controlGroups,
+			Weak: privileged, AsRoot: also(privileged, "runc-cgroup"), Inside: []string{"C6-cgroup"},
+			Plant: plantGroup, Watch: watchGroups, Judge: controlGroups,
 		},
 	}
 }
@@ -69,7 +70,7 @@ func hostGroups(name string) (found []string) {
 		if err == nil && d.IsDir() && d.Name() == name {
 			found = append(found, path)
 		}
-		return nil //nolint:nilerr // what is gone meanwhile, or can't be listed, isn't it
+		return nil // what is gone meanwhile, or can't be listed, isn't it
 	})
 	return found
 }
@@ -80,7 +81,7 @@ func watchGroups(ctx context.Context, b *Bench, live *Live) Outcome {
 	if !b.AsRoot() {
 		return Outcome{Verdict: Held}
 	}
-	live.until(ctx, "C6-cgroup", probe.SubAfter)
+	live.until(ctx, "C6-cgroup")
 	lines := &Case{Lines: live.Lines()}
 	if l := lines.Find("C6-cgroup", "writable"); l != nil && l.Errno == "ENOENT" {
 		return Outcome{Verdict: Held} // there is nothing to make one in

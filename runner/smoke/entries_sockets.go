@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/quavon/quavon/runner/guest/probe"
 )
 
 func socketEntries() []Entry {
@@ -58,7 +56,7 @@ func watchAbstract(ctx context.Context, b *Bench, live *Live) Outcome {
 	if err := l.control(ctx); err != nil {
 		return Outcome{CouldNotRun, "the host's own socket doesn't answer: " + err.Error()}
 	}
-	live.until(ctx, "C3-abstract", probe.SubAfter)
+	live.until(ctx, "C3-abstract")
 	own := int64(1)
 	if n := l.count.Load(); n > own {
 		return Outcome{Broken, fmt.Sprintf("%d connections came from elsewhere", n-own)}

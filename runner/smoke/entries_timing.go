@@ -78,7 +78,7 @@ func orphaned(ctx context.Context, b *Bench) Outcome {
 	lines, live, err := b.Run(ctx, Session{
 		Name: lower(id), Inside: []string{id}, Limits: &limits,
 		Watch: func(ctx context.Context, live *Live) (err error) {
-			live.until(ctx, id, probe.SubAfter)
+			live.until(ctx, id)
 			g, err = b.group(ctx, live.Job)
 			released = time.Now()
 			return err
@@ -90,7 +90,8 @@ func orphaned(ctx context.Context, b *Bench) Outcome {
 	case released.IsZero() || left == nil || left.Errno != "":
 		return Outcome{CouldNotRun, fmt.Sprintf("no process was left behind: %+v, %v", left, err)}
 	case live.Result.Reason == job.ReasonTimeoutWall || took > late:
-		return Outcome{Broken, fmt.Sprintf("the job went on for %v after its program, until: %q %v", took.Round(time.Millisecond), live.Result.Reason, err)}
+		return Outcome{Broken, fmt.Sprintf("the job went on for %v after its program, until: %q %v",
+			took.Round(time.Millisecond), live.Result.Reason, err)}
 	case err != nil:
 		return unseen(err)
 	}

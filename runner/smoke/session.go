@@ -73,11 +73,11 @@ func (l *Live) seen(id string) Outcome {
 	return o
 }
 
-// until waits for a result, or for ctx.
-func (l *Live) until(ctx context.Context, id, sub string) {
+// until waits until a probe was made, or for ctx.
+func (l *Live) until(ctx context.Context, id string) {
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
-	for (&Case{Lines: l.Lines()}).Find(id, sub) == nil {
+	for (&Case{Lines: l.Lines()}).Find(id, probe.SubAfter) == nil {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

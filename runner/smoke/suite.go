@@ -109,13 +109,13 @@ func choose(backend string, o Options) (run []Entry, left []NotRun) {
 
 // bench prepares the host for a test.
 func (s *Suite) bench(ctx context.Context) (*Bench, error) {
-	dir, err := os.MkdirTemp(s.TempDir, "quavon-smoke-")
+	dir, release, err := ownDir(s.TempDir)
 	if err != nil {
 		return nil, err
 	}
 	b := &Bench{
 		Suite: s, Nonce: strings.ToLower(rand.Text()[:12]), Dir: dir, Workspace: dir + "/workspace",
-		Params: map[string][]string{}, root: job.Root{Kind: job.RootHost}, limits: s.limits(),
+		Params: map[string][]string{}, release: release, root: job.Root{Kind: job.RootHost}, limits: s.limits(),
 	}
 	if s.Image != "" || s.Policies[sandbox.PolicyRootHost] != sandbox.Enforced || !has(s.Policies, sandbox.PolicyRootHost) {
 		b.root = job.Root{Kind: job.RootImage, Image: s.Image}
@@ -131,7 +131,7 @@ func (s *Suite) bench(ctx context.Context) (*Bench, error) {
 		err = errors.Join(os.Chmod(dir, 0o711), os.Mkdir(b.Workspace, 0o755), os.Chmod(b.Workspace, 0o755))
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, release())
 	}
 	return b, nil
 }
