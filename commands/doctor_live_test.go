@@ -192,8 +192,8 @@ func golden(t *testing.T, file, path string) {
 	}
 }
 
-// inTime bounds what a whole look at two runners takes; alone on a machine it is less than
-// half of this.
+// inTime bounds what a whole look at two runners takes where many tests run at once; alone on
+// a machine it is a fraction of this.
 func inTime(t *testing.T, file string) {
 	t.Helper()
 	var doc struct {
@@ -203,7 +203,7 @@ func inTime(t *testing.T, file string) {
 	if err == nil {
 		err = json.Unmarshal(data, &doc)
 	}
-	const most = 45
+	const most = 90
 	if err != nil || doc.Took == 0 || doc.Took > most {
 		t.Errorf("it took %v s, %v", doc.Took, err)
 	}
