@@ -57,13 +57,15 @@ du -h -- *.tar.gz *.deb *.rpm *.cdx.json | sed 's/^/   /'
 
 step "signature, and that it fails for other checksums"
 sums=$(ls ./*_sha256sums)
-verify() { cosign verify-blob --key "$work/cosign.pub" --bundle "$sums.sigstore.json" --new-bundle-format --insecure-ignore-tlog "$1"; }
-verify "$sums" 2>&1 | sed 's/^/   /'
+# An empty trusted root, and no network: else cosign asks for Sigstore's own, which a key needs not.
+echo '{"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1"}' >"$work/root.json"
+verify() {
+	unshare --net cosign verify-blob --key "$work/cosign.pub" --bundle "$sums.sigstore.json" --new-bundle-format \
+		--trusted-root "$work/root.json" --insecure-ignore-tlog "$1" 2>&1 || true
+}
+verify "$sums" | grep 'Verified OK' | sed 's/^/   /'
 sed 's/0/1/' "$sums" >"$work/changed"
-if verify "$work/changed" >/dev/null 2>&1; then
-	echo "a signature of other checksums is accepted" >&2
-	exit 1
-fi
+verify "$work/changed" | grep -m 1 'invalid signature' | sed 's/^/   /'
 sha256sum --quiet --check "$sums"
 
 step "archives: the programs for each architecture, by one owner and with one time"
