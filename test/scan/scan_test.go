@@ -191,10 +191,8 @@ func cpus() int {
 	return n
 }
 
-// TestAChangeCanNotHide: neither comments nor files of the change switch rules off,
-// and the configuration is the base branch's.
-func TestAChangeCanNotHide(t *testing.T) {
-	dir := corpus(t)
+// repository makes one of dir, whose branch work has left main.
+func repository(t *testing.T, dir string) (commit func(branch string)) {
 	git := func(args ...string) {
 		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@t.example"}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -202,10 +200,55 @@ func TestAChangeCanNotHide(t *testing.T) {
 		}
 	}
 	git("init", "-q", "-b", "main")
+	return func(branch string) {
+		if branch != "main" {
+			git("checkout", "-qb", branch)
+		}
+		git("add", "-f", ".")
+		git("commit", "-qm", branch)
+	}
+}
+
+// TestAChangeCanNotMove: nor can what scanners take for lines, and git doesn't, make a
+// new finding one on an old line.
+func TestAChangeCanNotMove(t *testing.T) {
+	dir := t.TempDir()
+	commit := repository(t, dir)
+	old := map[string]string{
+		"a.js": strings.Repeat("f();\n", 20), "a.py": strings.Repeat("x = 1\n", 20), "b.py": strings.Repeat("x = 1\n", 20),
+		"a.go":   "package main\n\nimport \"crypto/md5\"\n\nfunc main() {}\n" + strings.Repeat("\n", 20),
+		"go.mod": "module m.example\n\ngo 1.26\n",
+		"n.ipynb": `{"cells":[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":["x = 1\n"]}],` + "\n" +
+			`"metadata":{"language_info":{"name":"python"}},"nbformat":4,"nbformat_minor":5}` + "\n",
+	}
+	for path, text := range old {
+		write(t, dir, path, text)
+	}
+	commit("main")
+	write(t, dir, "a.js", "/*\r\r\u2028\r\r*/ eval(process.argv[2]);\n"+old["a.js"])
+	write(t, dir, "a.py", "#\r#\r#\r#\rimport sys; eval(sys.argv[1])\n"+old["a.py"])
+	write(t, dir, "b.py", "# coding: utf-7\n#+AAoACgAKAAoACg-import sys; eval(sys.argv[1])\n"+old["b.py"])
+	write(t, dir, "a.go", strings.Replace(old["a.go"], "func main() {}", "//line a.go:20\nfunc main() { md5.New() }", 1))
+	write(t, dir, "n.ipynb", strings.Replace(old["n.ipynb"], `"x = 1\n"`, `"eval(input())\n"`, 1))
+	commit("work")
+	got := scan(t, dir, 1, "--changed", "main").lines()
+	for _, want := range []string{
+		"eslint security/detect-eval-with-expression a.js:1", "bandit B307 a.py:1", "ruff S307 a.py:1", "gosec G401 a.go:", "ruff S307 n.ipynb:1", "bandit B307 b.py:",
+	} {
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	t.Log(strings.Join(got, "\n"))
+}
+
+// TestAChangeCanNotHide: neither comments nor files of the change switch rules off,
+// and the configuration is the base branch's.
+func TestAChangeCanNotHide(t *testing.T) {
+	dir := corpus(t)
+	commit := repository(t, dir)
 	write(t, dir, ".quavon/config.yml", "tools: {sast: {disable: [gosec], ignorePaths: ['js/**']}}\n")
-	git("add", ".")
-	git("commit", "-qm", "base")
-	git("checkout", "-qb", "work")
+	commit("main")
 	for path, text := range map[string]string{
 		".quavon/config.yml": "tools: {sast: {disable: [gitleaks, bandit, ruff, ast-grep, eslint], ignorePaths: ['**']}}\n",
 		".gitleaksignore":    "secrets/more.txt:github-pat:1\n",
@@ -223,8 +266,7 @@ func TestAChangeCanNotHide(t *testing.T) {
 	} {
 		write(t, dir, path, text)
 	}
-	git("add", "-f", ".")
-	git("commit", "-qm", "work")
+	commit("work")
 	want := []string{"bandit B307 py/new.py:3", "gitleaks github-pat secrets/more.txt:1", "ruff S307 py/new.py:3"}
 	got := scan(t, dir, 1, "--changed", "main")
 	if d := cmp.Diff(want, got.lines()); d != "" {
