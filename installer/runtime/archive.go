@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -63,7 +64,8 @@ func (l limits) extract(ctx context.Context, r io.Reader, dir string) error {
 			return fmt.Errorf("%q is in the archive twice", name)
 		}
 		seen[name] = true
-		if err := extractOne(filepath.Join(dir, filepath.FromSlash(name)), &budget{ctx: ctx, r: t, left: left, most: l.unpacked}); err != nil {
+		in := &budget{ctx: ctx, r: t, left: left, most: l.unpacked}
+		if err := extractOne(filepath.Join(dir, filepath.FromSlash(name)), in); err != nil {
 			return err
 		}
 		left -= h.Size // of a sparse file too it is the size unpacked
@@ -91,7 +93,7 @@ var helperName = regexp.MustCompile(`^` + helpers + `/[A-Za-z0-9_][A-Za-z0-9._-]
 // wantedName is where an entry belongs, "" for nowhere.
 func wantedName(h *tar.Header) (string, error) {
 	name := strings.TrimPrefix(h.Name, "./")
-	if path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") || strings.HasSuffix(name, "/..") || strings.Contains(name, "/../") {
+	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
 		return "", fmt.Errorf("%.60q in the archive leads out of it", h.Name)
 	}
 	if h.Typeflag == tar.TypeDir {

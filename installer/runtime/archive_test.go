@@ -130,9 +130,9 @@ func TestArchives(t *testing.T) {
 func TestHostileArchives(t *testing.T) {
 	t.Parallel()
 	zeros := strings.Repeat("\x00", 60<<10)
-	many := make([]*tar.Header, 30)
-	for i := range many {
-		many[i] = file(strings.Repeat("x", i+1), "")
+	var many []*tar.Header
+	for i := range 30 {
+		many = append(many, file(strings.Repeat("x", i+1), ""))
 	}
 	good := file("runsc", "r")
 	for name, c := range map[string]struct {

@@ -149,6 +149,54 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
+// TestByFlag covers case DJ-02: a runtime that dockerd has by one of its flags is used as
+// it is, even where it is the path that would be registered.
+func TestByFlag(t *testing.T) {
+	t.Parallel()
+	lib := t.TempDir()
+	runsc := writeRunsc(t, filepath.Join(lib, "runsc"), program(version("x")))
+	a := answers{info: with(nil, "Runtimes", map[string]any{Name: map[string]any{"path": runsc}})}
+	r := &Runtime{
+		Target: &phase.Target{Sandbox: true, Backend: Backend, Socket: serve(t, a)}, Lib: lib, DaemonJSON: filepath.Join(lib, "none.json"),
+		host: hostWith(t, process{pid: 7, engine: "an-engine", root: "/var/lib/docker"}),
+	}
+	leave(t, r.host.proc(7, "cmdline"), "dockerd\x00--add-runtime\x00runsc="+runsc+"\x00")
+	changes, err := r.Plan(t.Context())
+	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Summary, "used as it is") {
+		t.Error(changes, err)
+	}
+}
+
+// TestWay covers case GV-06: runsc starts itself again as nobody, who must get there.
+func TestWay(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	r := &Runtime{Lib: filepath.Join(base, "a", "lib")}
+	path := writeRunsc(t, filepath.Join(r.Lib, "runsc-x"), program(version("x")))
+	for _, err := range []error{os.Symlink("runsc-x", r.link()), os.Chmod(filepath.Dir(base), 0o755), os.Chmod(base, 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &daemon{pid: os.Getpid()}
+	p := &plan{daemon: d, version: "runsc-x"}
+	if err := r.check(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(filepath.Join(base, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.check(t.Context(), p); err == nil || fault.Hint(err) != "chmod o+x "+filepath.Join(base, "a") {
+		t.Error(err)
+	}
+	// A dockerd in a container has another file there, or none.
+	elsewhere := hostWith(t, process{pid: 7})
+	leave(t, elsewhere.proc(7, filepath.Join("root", path)), "another")
+	if err := (&daemon{host: elsewhere, pid: 7}).sees(path); err == nil || !strings.Contains(err.Error(), "in a container") {
+		t.Error(err)
+	}
+}
+
 // TestUnused: the runtime isn't taken from those that run on it.
 func TestUnused(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (h host) mainPID(ctx context.Context) int {
 	if !h.isDir("run/systemd/system") {
 		return 0
 	}
-	bound, cancel := context.WithTimeout(ctx, answerTime)
+	bound, cancel := context.WithTimeoutCause(ctx, answerTime, errors.New("systemd did not answer in time"))
 	defer cancel()
 	out, err := exec.CommandContext(bound, "systemctl", "show", "--property=MainPID", "--value", "docker.service").Output()
 	if err != nil {
