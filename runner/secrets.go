@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -64,6 +65,7 @@ const (
 	trustDir   = "/run/quavon"
 	bundleFile = "bundle.pem"
 	caFile     = "authority.pem"
+	aptFile    = "apt.conf"
 )
 
 // secretEnv tells a step where its placeholders are, and the usual tools whom to trust.
@@ -72,7 +74,10 @@ func (j *run) secretEnv(st job.Step) []string {
 	if len(j.secrets) == 0 || !hasNetwork(st) {
 		return nil
 	}
-	env := []string{"NODE_EXTRA_CA_CERTS=" + path.Join(trustDir, caFile), "DENO_CERT=" + path.Join(trustDir, caFile)}
+	env := []string{
+		"NODE_EXTRA_CA_CERTS=" + path.Join(trustDir, caFile), "DENO_CERT=" + path.Join(trustDir, caFile),
+		"APT_CONFIG=" + path.Join(trustDir, aptFile), // apt has no variable of its own for it
+	}
 	for _, name := range []string{
 		"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CARGO_HTTP_CAINFO",
 		"AWS_CA_BUNDLE", "npm_config_cafile", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
@@ -97,7 +102,10 @@ func (j *run) trust(ctx context.Context, p Passage) error {
 	authority := t.Authority()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for name, content := range map[string][]byte{caFile: authority, bundleFile: append(bytes.Clone(j.roots), authority...)} {
+	for name, content := range map[string][]byte{
+		caFile: authority, bundleFile: append(bytes.Clone(j.roots), authority...),
+		aptFile: fmt.Appendf(nil, "Acquire::https::CAInfo %q;\n", path.Join(trustDir, bundleFile)),
+	} {
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o444, Size: int64(len(content))}); err != nil {
 			return err
 		}
