@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	secretUsage = "id=NAME,url=URL,header=HEADER,env=VARIABLE|src=FILE: credential that the job uses at that URL without seeing it (repeatable)"
-	secretForm  = `write --secret id=NAME,url=https://HOST[/PATH],header=HEADER,env=VARIABLE, or src=FILE in place of env; ` +
+	secretUsage = "id=NAME,url=URL,header=HEADER,env=VARIABLE|src=FILE: " +
+		"credential that the job uses at that URL without seeing it (repeatable)"
+	secretForm = `write --secret id=NAME,url=https://HOST[/PATH],header=HEADER,env=VARIABLE, or src=FILE in place of env; ` +
 		`a part with a comma is quoted: "src=a,b"`
 	// maxSecretFile leaves room for the newline that ends a file's value.
 	maxSecretFile = 8 << 10

@@ -97,7 +97,8 @@ func (o *submitOptions) flags(f *pflag.FlagSet) {
 	f.StringVarP(&o.Image, "image", "i", "", "image to run in: a name of the lock, or a digest; the runner's own toolchain without")
 	f.StringVarP(&o.User, "user", "u", "", "user of the image to run as: NAME, UID or UID:GID")
 	f.StringArrayVarP(&o.Env, "env", "e", nil, "KEY=VALUE for the job, or KEY to pass yours on (repeatable)")
-	f.StringSliceVar(&o.Net, "net", nil, "HOST[,HOST...] to let the command reach, as quavon run --net, as far as the runner's operator allows it")
+	f.StringSliceVar(&o.Net, "net", nil,
+		"HOST[,HOST...] to let the command reach, as quavon run --net, as far as the runner's operator allows it")
 	f.StringArrayVar(&o.Secrets, "secret", nil, secretUsage)
 	f.StringVar(&o.Patch, "patch", "", `write the job's changes as a git patch to this file; "-" is stdout`)
 	f.StringArrayVar(&o.Collect, "collect", nil, "hand back files of the workspace that match this pattern (repeatable); needs --out")
