@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -102,6 +103,8 @@ func (j *Journal) Uninstall(ctx context.Context, purge bool) ([]Standing, error)
 		case !purge && (r.Left || j.isData(r)):
 			left = append(left, r)
 			standing = keep(standing, r)
+		case !purge && j.holdsData(r, left):
+			left = append(left, r)
 		default:
 			s := j.undo(ctx, r, how)
 			standing = append(standing, s...)
@@ -128,6 +131,13 @@ func (j *Journal) Uninstall(ctx context.Context, purge bool) ([]Standing, error)
 }
 
 func (j *Journal) isData(r Record) bool { return r.Kind == kindFile && j.Data != nil && j.Data(r.Path) }
+
+// holdsData says that a step made a directory which data is in.
+func (j *Journal) holdsData(r Record, all []Record) bool {
+	return r.Kind == kindDir && slices.ContainsFunc(all, func(o Record) bool {
+		return j.isData(o) && strings.HasPrefix(o.Path, r.Path+"/")
+	})
+}
 
 // keep adds that a step's data stays, once.
 func keep(all []Standing, r Record) []Standing {
@@ -301,6 +311,8 @@ func (j *Journal) Plan(purge bool) []phase.Change {
 			c = phase.Change{Action: phase.Remove, Target: r.Act.Keeps}
 		case r.Kind == kindAct:
 			c = phase.Change{Action: phase.Run, Target: r.Act.Name, Summary: "take it back"}
+		case !purge && j.holdsData(r, j.state.Owned):
+			c.Action, c.Summary = phase.Check, "stays, with what is in it"
 		case j.isData(r) && !purge:
 			c.Action, c.Summary = phase.Check, "stays, as data does; --purge removes it"
 		case r.Kind == kindFile && r.Before.Existed:
