@@ -48,7 +48,7 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 		&env.Env{Target: t, Backend: o.Backend, Shell: o.env},
 	}
 	phases = append(phases, compose.Phases(compose.Options{Target: t, Images: images, Smoke: o.smoke, Forget: forgetImage})...)
-	show := newInstallView(o.program)
+	show := newInstallView(o.program, o.Dir)
 	in := &installer.Installer{
 		Target: t, Phases: phases, View: show, Accept: o.Accept, Yes: o.Yes, Retain: o.Retain, From: o.From,
 		Again: o.again(), Hurry: o.Hurry,

@@ -20,16 +20,18 @@ type installView struct {
 	terminal bool
 	width    int
 	name     string
+	// dir is the installation's: paths in it are shown without it.
+	dir string
 	// drawn is how many lines below the last kept one are to be drawn anew.
 	drawn int
 }
 
 var _ installer.View = (*installView)(nil)
 
-func newInstallView(p *program) *installView {
+func newInstallView(p *program, dir string) *installView {
 	_, cols := p.IO.Size()
 	terminal := p.IO.ErrIsTerminal() && p.env("TERM") != "dumb"
-	return &installView{out: p.IO.ErrOut, color: p.IO.Color(), terminal: terminal, width: int(cols)}
+	return &installView{out: p.IO.ErrOut, color: p.IO.Color(), terminal: terminal, width: int(cols), dir: dir}
 }
 
 func (v *installView) style(s string, c string) string {
@@ -53,9 +55,25 @@ func (v *installView) Begin(name string) {
 // Line implements phase.Reporter.
 func (v *installView) Line(text string) {
 	v.close()
-	for line := range strings.Lines(printable(strings.TrimRight(text, "\n"))) {
-		_, _ = fmt.Fprintf(v.out, "  %-9s  %s\n", v.name, strings.TrimRight(line, "\n"))
+	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), v.dir+"/", "")
+	for line := range strings.Lines(printable(text)) {
+		name := v.name
+		for part := range strings.Lines(v.fit(strings.TrimRight(line, "\n"))) {
+			_, _ = fmt.Fprintf(v.out, "  %-9s  %s\n", name, strings.TrimRight(part, "\n"))
+			name = ""
+		}
 	}
+}
+
+// margin is in front of a kept line's text, least the width of that from which it is wrapped.
+const margin, least = 13, 30
+
+// fit wraps a line between words, for a terminal would wrap it anywhere.
+func (v *installView) fit(line string) string {
+	if width := v.width - margin - 1; v.terminal && width >= least {
+		return lipgloss.Wrap(line, width, "/")
+	}
+	return line
 }
 
 // Status implements phase.Reporter.
