@@ -87,6 +87,10 @@ images-test: all ## make real images, import them from every source, run in them
 install-test: all ## install on a real engine with Valkey and gVisor, change, upgrade, roll back, uninstall (as root)
 	$(GO) test -count=1 -v -timeout 20m ./test/install
 
+.PHONY: sessions
+sessions: all ## record what terminals show of install and doctor in docs/sessions (as root; needs tmux)
+	$(GO) test -tags sessions -count=1 -v -timeout 40m ./test/install -run TestRecord
+
 .PHONY: rootfs-test
 rootfs-test: all ## compare big, odd and random file systems with the kernel's own (as root; 20 minutes, 20 GB)
 	QUAVON_HEAVY=1 QUAVON_DEBIAN_TAR="$(wildcard $(CACHE)/images/debian-base.tar)" $(GO) test -tags heavy -count=1 -p 1 -timeout 60m \

@@ -22,11 +22,10 @@ type host struct {
 	env                           []string
 }
 
-// newHost starts the engine. All of it goes with the test.
+// newHost makes a host in a directory of its own.
 func newHost(t *testing.T) *host {
 	t.Helper()
 	need.That(t, os.Geteuid() == 0, "root")
-	sandboxtest.Runsc(t) // beside quavon
 	base, err := os.MkdirTemp("/var/lib", "quavon-install-") //nolint:usetesting // a state directory's parents must not be writable for all
 	if err == nil {
 		err = os.Chmod(base, 0o755) // runsc becomes nobody
@@ -34,6 +33,13 @@ func newHost(t *testing.T) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startHost(t, base)
+}
+
+// startHost starts the engine. All of it goes with the test, base too.
+func startHost(t *testing.T, base string) *host {
+	t.Helper()
+	sandboxtest.Runsc(t) // beside quavon
 	script := filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh")
 	in := func(name string) string { return filepath.Join(base, name) }
 	h := &host{t: t, base: base, dir: in("install"), state: in("state"), lib: in("lib"), engine: in("engine")}

@@ -49,8 +49,7 @@ func TestLifecycle(t *testing.T) {
 func newLife(t *testing.T) *life {
 	t.Helper()
 	l := &life{host: newHost(t)}
-	l.quavon = filepath.Join(sandboxtest.Module(t), "bin", "quavon")
-	l.next = l.buildNext()
+	l.quavon, l.next = l.copyBuilt(), l.buildNext()
 	l.warmUp()
 	l.daemon = l.read(filepath.Join(l.engine, "daemon.json"))
 	l.lister = hostlist.New([]string{l.dir, l.lib}, []string{l.quavon, l.next}, []string{l.base})
@@ -74,21 +73,37 @@ func (l *life) step(name string, do func()) {
 	}
 }
 
-// buildNext makes another version of quavon, with the same programs beside it.
+// copyBuilt copies what make has built: a make beside the test replaces it.
+func (l *life) copyBuilt() string {
+	l.t.Helper()
+	path := l.place("built")
+	l.copy(filepath.Join(sandboxtest.Module(l.t), "bin", "quavon"), path)
+	return path
+}
+
+// place is where quavon is to be in a directory that has the programs beside it.
+func (l *life) place(name string) string {
+	l.t.Helper()
+	dir, bin := filepath.Join(l.base, name), filepath.Join(sandboxtest.Module(l.t), "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	l.copy(filepath.Join(bin, "quavon-guest"), filepath.Join(dir, "quavon-guest"))
+	if err := os.Symlink(filepath.Join(bin, "runsc"), filepath.Join(dir, "runsc")); err != nil {
+		l.t.Fatal(err)
+	}
+	return filepath.Join(dir, "quavon")
+}
+
+// buildNext makes another version of quavon.
 func (l *life) buildNext() string {
 	l.t.Helper()
-	dir, module := filepath.Join(l.base, "next"), sandboxtest.Module(l.t)
-	path := filepath.Join(dir, "quavon")
+	path := l.place("next")
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path,
 		"-ldflags", "-s -w -X github.com/quavon/quavon/commands.Version=v99.0.0", "./cmd/quavon")
-	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = sandboxtest.Module(l.t), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		l.t.Fatalf("go build: %v\n%s", err, out)
-	}
-	for _, name := range []string{"quavon-guest", "runsc"} {
-		if err := os.Symlink(filepath.Join(module, "bin", name), filepath.Join(dir, name)); err != nil {
-			l.t.Fatal(err)
-		}
 	}
 	return path
 }
