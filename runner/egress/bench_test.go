@@ -158,7 +158,8 @@ func BenchmarkDoor(b *testing.B) {
 	var in, out []float64
 	for b.Loop() {
 		var stderr bytes.Buffer
-		f.run(b, runner.Streams{Stdin: zeros{}, Stdout: struct{ io.Writer }{io.Discard}, Stderr: &stderr}, "/load/load", "figures", fmt.Sprint(size))
+		streams := runner.Streams{Stdin: zeros{}, Stdout: struct{ io.Writer }{io.Discard}, Stderr: &stderr}
+		f.run(b, streams, "/load/load", "figures", fmt.Sprint(size))
 		for _, name := range names {
 			var ns float64
 			if _, err := fmt.Fscan(&stderr, &ns); err != nil {

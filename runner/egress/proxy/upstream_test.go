@@ -167,7 +167,10 @@ func TestUpstream(t *testing.T) {
 			nil,
 		},
 		{"no credentials", basic, nil, get("ok.example"), "HTTP/1.1 502", "407", []string{"CONNECT ok.example:80"}, nil},
-		{"a host that isn't allowed", "", nil, connectTo("evil.example:443"), "403 Refused by quavon: host_not_allowed", "host_not_allowed", nil, nil},
+		{
+			"a host that isn't allowed", "", nil, connectTo("evil.example:443"), "403 Refused by quavon: host_not_allowed",
+			"host_not_allowed", nil, nil,
+		},
 		{"an address", "", nil, connectTo("10.0.0.1:443"), "403 Refused by quavon: ip_literal", "ip_literal", nil, nil},
 		{
 			"a host of NO_PROXY is checked here", "", nil, get("near.example"), "403 Refused by quavon: address_forbidden",
