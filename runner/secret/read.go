@@ -233,9 +233,9 @@ func readEntity(b []byte) (c, n int) {
 	if c, ok := entities[name]; ok {
 		return c, end + 1
 	}
-	base, text := 10, name
-	if len(name) > 1 && name[0] == '#' {
-		if text = name[1:]; text[0] == 'x' || text[0] == 'X' {
+	if text, ok := strings.CutPrefix(name, "#"); ok && text != "" {
+		base := 10
+		if text[0] == 'x' || text[0] == 'X' {
 			base, text = 16, text[1:]
 		}
 		if v, err := strconv.ParseUint(text, base, 8); err == nil {
