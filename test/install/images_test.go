@@ -94,7 +94,7 @@ func (h *host) program(path, root, libs string) {
 	}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
-		from, to := "", ""
+		var from, to string
 		switch {
 		case len(fields) > 2 && fields[1] == "=>":
 			from, to = fields[2], filepath.Join(root, "lib", fields[0])
