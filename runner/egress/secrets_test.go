@@ -40,6 +40,9 @@ type vault struct {
 	roots *x509.CertPool
 	// leaf is the server's own certificate, PEM.
 	leaf string
+	// docs, by their paths, are for who sends the Authorization that is wanted.
+	docs map[string][]byte
+	want string
 
 	mu sync.Mutex
 	// seen are whole requests, cut those that ended before their end.
@@ -97,6 +100,13 @@ func (v *vault) serve(rw http.ResponseWriter, r *http.Request) {
 		say(rw, name)
 		return
 	}
+	if doc, ok := v.docs[r.URL.Path]; ok {
+		v.give(rw, sent, doc)
+		return
+	} else if v.docs != nil {
+		http.NotFound(rw, r)
+		return
+	}
 	rw.Header().Set("X-Echo", sent)
 	switch r.URL.Path {
 	case "/v1/gzip":
@@ -114,6 +124,19 @@ func (v *vault) serve(rw http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprintf(rw, "you reached %s with %q\n", r.URL.Path, sent)
 	}
+}
+
+// give gives a document to who may have it.
+func (v *vault) give(rw http.ResponseWriter, sent string, doc []byte) {
+	if sent != v.want {
+		rw.Header().Set("WWW-Authenticate", "Basic realm=x")
+		http.Error(rw, "not you", http.StatusUnauthorized)
+		return
+	}
+	if bytes.HasPrefix(doc, []byte("<")) {
+		rw.Header().Set("Content-Type", "text/html")
+	}
+	_, _ = rw.Write(doc)
 }
 
 // note notes a request, which may have ended too early.
