@@ -227,7 +227,9 @@ type part struct {
 }
 
 func parts(m *bundle.Manifest) []part {
-	all := []part{{what: "programs"}, {what: "content of images"}, {what: "lists of packages"}, {what: "signatures of images"}, {what: "other files"}}
+	all := []part{
+		{what: "programs"}, {what: "content of images"}, {what: "lists of packages"}, {what: "signatures of images"}, {what: "other files"},
+	}
 	for _, f := range m.Members {
 		at := &all[len(all)-1]
 		for i, dir := range []string{"bin/", "blobs/", "images/", "signatures/"} {

@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -68,14 +69,14 @@ func zeros(r io.Reader, n int64) error {
 		return cut(err)
 	}
 	if len(bytes.Trim(got, "\x00")) > 0 {
-		return fmt.Errorf("there is something between two members")
+		return errors.New("there is something between two members")
 	}
 	return nil
 }
 
 func cut(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // of io.ReadFull itself
-		return fmt.Errorf("the file is cut short")
+		return errors.New("the file is cut short")
 	}
 	return err
 }

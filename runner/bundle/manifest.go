@@ -113,7 +113,8 @@ func (m *Manifest) checkMembers() error {
 		if err := f.check(); err != nil {
 			return err
 		}
-		if strings.HasPrefix(f.Name, "bin/") && !slices.ContainsFunc(m.Platforms, func(p string) bool { return strings.HasPrefix(f.Name, Bin(p)) }) {
+		ours := func(p string) bool { return strings.HasPrefix(f.Name, Bin(p)) }
+		if strings.HasPrefix(f.Name, "bin/") && !slices.ContainsFunc(m.Platforms, ours) {
 			return fmt.Errorf("%s is for a platform that the bundle isn't for", f.Name)
 		}
 		if f.Name <= last {
