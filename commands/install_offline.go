@@ -91,11 +91,12 @@ func (f *offline) prepare(ctx context.Context) error {
 // checkSelf wants this program to be the bundle's: the services are, and both must be
 // the same.
 func (f *offline) checkSelf() error {
-	dir := bundle.Bin(source.Host().String())
+	here := source.Host().String()
+	dir := bundle.Bin(here)
 	want := f.bundle.Manifest.Member(dir + bundle.Quavon)
 	if want == nil {
-		return fault.New(f.bundle.Path+" has nothing for "+source.Host().String()+", only for "+strings.Join(f.bundle.Manifest.Platforms, ", "),
-			"have one made for this host: `quavon build bundle --platform "+source.Host().String()+"`")
+		return fault.New(f.bundle.Path+" has nothing for "+here+", only for "+strings.Join(f.bundle.Manifest.Platforms, ", "),
+			"have one made for this host: `quavon build bundle --platform "+here+"`")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -75,7 +75,7 @@ func newPacked(t *testing.T, host, bare string) *packed {
 	t.Helper()
 	p := &packed{project: newProject(t, host), signer: newSigner(t), bare: bare}
 	p.set = func(b *imagebuild.Builder) { b.Signatures = &signing{p.signer, filepath.Join(p.dir, signature.Dir)} }
-	p.project.run(false)
+	p.run(false)
 	p.path = p.pack("b.tar")
 	return p
 }

@@ -184,7 +184,7 @@ func (m *member) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.sum.Write(p[:n])
 	m.done += int64(n)
-	if err != io.EOF { //nolint:errorlint // a section reader's own
+	if err != io.EOF {
 		return n, err
 	}
 	if m.done < m.Size {

@@ -44,7 +44,9 @@ func (l *Layer) Open(ctx context.Context, progress func(n int)) (*layer.Reader, 
 
 // Blob is the layer as the source has it. Whoever reads it checks its digest, when
 // there is one.
-func (l *Layer) Blob(ctx context.Context) (io.ReadCloser, error) { return l.blobs.open(ctx, l.Descriptor) }
+func (l *Layer) Blob(ctx context.Context) (io.ReadCloser, error) {
+	return l.blobs.open(ctx, l.Descriptor)
+}
 
 type counted struct {
 	io.ReadCloser
@@ -114,7 +116,9 @@ type blobs interface {
 // BlobFunc opens content by its digest; it need not have been checked.
 type BlobFunc func(ctx context.Context, digest v1.Hash) (io.ReadCloser, error)
 
-func (f BlobFunc) open(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) { return f(ctx, d.Digest) }
+func (f BlobFunc) open(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+	return f(ctx, d.Digest)
+}
 
 // Blobs finds the image that begins with a digest, of an index or a manifest, among
 // content that is only named by digests.
