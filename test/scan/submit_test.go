@@ -5,7 +5,6 @@ package scan
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +94,6 @@ func startRunner(t *testing.T) (stop func()) {
 		}
 	}
 	said, _ := os.ReadFile(log.Name())
-	t.Fatal(fmt.Sprintf("the runner isn't healthy: %s", said))
+	t.Fatalf("the runner isn't healthy: %s", said)
 	return nil
 }
