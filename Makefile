@@ -83,6 +83,10 @@ compat: all ## run six public projects' tests outside and inside a sandbox (ONLY
 images-test: all ## make real images, import them from every source, run in them (as root)
 	@GO=$(GO) CACHE=$(CACHE) test/images/run.sh
 
+.PHONY: install-faults
+install-faults: all ## what may go wrong around an installation, by the command itself (as root, 3 minutes)
+	$(GO) test -tags faults -run TestFaults -count=1 -v -timeout 20m ./test/install
+
 .PHONY: install-test
 install-test: all ## install on a real engine with Valkey and gVisor, change, upgrade, roll back, uninstall (as root)
 	$(GO) test -count=1 -v -timeout 20m ./test/install
