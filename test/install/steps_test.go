@@ -57,7 +57,7 @@ func (l *life) registries() {
 const jobFile = `{"image": "box", "allow": ["http://registry.example:8080"], "steps": [
  {"name": "registry", "network": "registries", "run": "wget -qO- http://registry.example:8080/mark && cat /mark"},
  {"name": "elsewhere", "network": "registries", "run": "! wget -qO- http://other.example:8080/mark"},
- {"name": "none", "run": "! wget -T 2 -qO- http://registry.example:8080/mark"}
+ {"name": "none", "run": "! http_proxy=http://127.0.0.1:3128 wget -T 2 -qO- http://registry.example:8080/mark"}
 ]}`
 
 // submit runs a job in the image with a mark, a step of which fetches from the registry.
