@@ -91,12 +91,23 @@ func (e *Env) Plan(context.Context) ([]phase.Change, error) {
 	return changes, nil
 }
 
-// diff shows lines that change and none around them: these may be secrets.
+// diff shows lines that change and none around them: these may be secrets. So may be a last
+// line that gets its line's end, which is no change to show.
 func diff(before, after string) string {
+	before, after = lines(before), lines(after)
 	edits := udiff.Lines(before, after)
 	text, err := udiff.ToUnified(".env before", ".env after", before, edits, 0)
 	if err != nil {
 		return ""
+	}
+	return text
+}
+
+// lines is a text whose lines all end in the same way.
+func lines(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
 	}
 	return text
 }

@@ -50,3 +50,22 @@ func TestPlan(t *testing.T) {
 		t.Error(changes, err)
 	}
 }
+
+// TestDiffHidesTheLastLine: a new line goes behind the last one, which may be a secret
+// without an end of line.
+func TestDiffHidesTheLastLine(t *testing.T) {
+	t.Parallel()
+	e := &Env{Target: &phase.Target{Dir: t.TempDir(), Sandbox: true}}
+	for _, text := range []string{"TOKEN=verysecret", "A=1\r\nTOKEN=verysecret", "TOKEN=verysecret\n# and its twin, verysecret"} {
+		if err := os.WriteFile(e.Target.Env(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		changes, err := e.Plan(t.Context())
+		if err != nil || len(changes) != 1 {
+			t.Fatal(changes, err)
+		}
+		if d := changes[0].Diff; strings.Contains(d, "verysecret") || !strings.Contains(d, "+COMPOSE_PROFILES=sandbox") {
+			t.Errorf("of %q the diff is %q", text, d)
+		}
+	}
+}
