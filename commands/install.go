@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -41,6 +40,8 @@ type installOptions struct {
 	Offline offlineOptions
 	// bundle is what Offline names, opened.
 	bundle *offline
+	// shown says that stdout has its document.
+	shown bool
 }
 
 const installLong = `Install Quavon's services into a directory, from a host with Docker to a sandbox that has
@@ -133,7 +134,13 @@ func (o *installOptions) run(cmd *cobra.Command, verb func(context.Context, *ins
 	}
 	// compose's parser tells of variables by this logger, and their names may be parts of passwords.
 	logrus.SetLevel(logrus.PanicLevel)
-	err := verb(cmd.Context(), o)
+	err := o.checkRights()
+	if err == nil {
+		err = verb(cmd.Context(), o)
+	}
+	if err != nil && o.Output == "json" && !o.shown {
+		err = errors.Join(err, o.writeJSON(map[string]any{"schema": 1, "ok": false, "changed": false, "error": problem(err)}))
+	}
 	if sig := interrupt.Of(cmd.Context()); err != nil && sig != nil {
 		return &exitError{ExitCode(sig.ExitCode()), err}
 	}
@@ -180,11 +187,6 @@ func (o *installOptions) again() string {
 }
 
 func runInstall(ctx context.Context, o *installOptions) (err error) {
-	if !o.DryRun {
-		if err := o.checkRights(); err != nil {
-			return err
-		}
-	}
 	if o.bundle, err = o.openOffline(ctx); err != nil {
 		return err
 	}
@@ -239,63 +241,19 @@ func runRollback(ctx context.Context, o *installOptions) error {
 	return o.end(r, err, "went back in "+o.Dir)
 }
 
-// checkRights wants root, and a directory that nobody else can change: root writes there.
+// checkRights wants root, and directories that nobody else can change: root writes there,
+// and the journal says what root is to remove.
 func (o *installOptions) checkRights() error {
+	if o.DryRun {
+		return nil
+	}
 	if os.Geteuid() != 0 {
 		return fault.New("an installation needs root", "sudo "+strings.Trim(o.again(), "`"))
 	}
-	if err := state.Check(o.Dir); err != nil {
-		return fault.Wrap(err, "others could change "+o.Dir, "use --dir with a directory of your own")
-	}
-	return nil
-}
-
-func (o *installOptions) showPlan(show *installView, plan []installer.Planned) error {
-	show.close()
-	if o.Output == "json" {
-		return o.writeJSON(map[string]any{"schema": 1, "changes": len(installer.Changes(plan)), "phases": plan})
-	}
-	show.plan(o.IO.Out, plan)
-	return nil
-}
-
-func (o *installOptions) writeJSON(v any) error {
-	enc := json.NewEncoder(o.IO.Out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-// end shows the report.
-func (o *installOptions) end(r *installer.Report, err error, done string) error {
-	if r == nil {
-		return err
-	}
-	for _, s := range r.Standing {
-		line := s.What
-		if s.Do != "" {
-			line += " (" + s.Do + ")"
+	for _, dir := range []string{o.Dir, (&phase.Target{Dir: o.Dir}).State()} {
+		if err := state.Check(dir); err != nil {
+			return fault.Wrap(err, "others could change "+dir, "use --dir with a directory of your own")
 		}
-		o.note("%s", printable(line))
-	}
-	if o.Output == "json" {
-		doc := map[string]any{"schema": 1, "ok": err == nil, "changed": r.Changed, "phases": r.Phases, "standing": r.Standing}
-		if err != nil {
-			doc["error"] = map[string]string{"text": err.Error(), "hint": fault.Hint(err)}
-		}
-		if writeErr := o.writeJSON(doc); err == nil {
-			err = writeErr
-		}
-	}
-	switch {
-	case errors.Is(err, installer.ErrDeclined):
-		return &exitError{exitFail, err}
-	case err != nil:
-		return err
-	case !r.Changed:
-		o.note("nothing to change")
-	default:
-		o.note("%s", done)
 	}
 	return nil
 }

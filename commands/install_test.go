@@ -1,0 +1,129 @@
+package commands
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quavon/quavon/commands/iostreams"
+	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
+)
+
+// typed runs a command line without a terminal, and without what this shell has set.
+func typed(t *testing.T, args ...string) (code ExitCode, out, errOut string) {
+	t.Helper()
+	var files [2]*os.File
+	for i := range files {
+		f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	p := &program{IO: iostreams.System(in, files[0], files[1]), LookupEnv: func(string) (string, bool) { return "", false }}
+	code = p.run(t.Context(), args)
+	var text [2]string
+	for i, f := range files {
+		data, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[i] = string(data)
+	}
+	return code, text[0], text[1]
+}
+
+// engineless is a directory that an installation would take, and an engine that isn't there.
+func engineless(t *testing.T) (dir string, args []string) {
+	t.Helper()
+	dir = statetest.Path(t)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, []string{"--dir", dir, "--docker-host", "unix://" + filepath.Join(dir, "none.sock")}
+}
+
+// TestOneDocument: with -o json there is one document on stdout, also when the command
+// fails before it has begun.
+func TestOneDocument(t *testing.T) {
+	t.Parallel()
+	need.That(t, os.Geteuid() == 0, "root, who installs")
+	for _, verb := range [][]string{
+		{"install", "--yes"},
+		{"install", "--dry-run"},
+		{"install", "--yes", "--offline", "/nowhere"},
+		{"install", "--yes", "--ignore", "QD000"},
+		{"rollback", "--yes"},
+	} {
+		_, args := engineless(t)
+		code, out, errOut := typed(t, append(append(verb, "-o", "json"), args...)...)
+		d := json.NewDecoder(strings.NewReader(out))
+		var doc struct {
+			Schema int
+			OK     *bool
+			Error  struct{ Text, Hint string }
+		}
+		if err := d.Decode(&doc); err != nil || doc.Schema != 1 || doc.OK == nil || *doc.OK || doc.Error.Text == "" {
+			t.Errorf("%v: %v\n%s\n%s", verb, err, out, errOut)
+		}
+		if err := d.Decode(&doc); err != io.EOF {
+			t.Errorf("%v: more than a document: %v\n%s", verb, err, out)
+		}
+		if code != exitFail {
+			t.Errorf("%v exits with %d", verb, code)
+		}
+	}
+}
+
+// TestOthersDirectory: the journal says which files root is to remove and to write, so
+// none of the verbs takes one that somebody else has written.
+func TestOthersDirectory(t *testing.T) {
+	t.Parallel()
+	need.That(t, os.Geteuid() == 0, "root, whom somebody may want to use")
+	for _, verb := range []string{"install", "uninstall", "rollback"} {
+		dir, args := engineless(t)
+		victim := filepath.Join(statetest.Path(t), "victim")
+		text := `{"schema":1,"version":"v1","seq":1,"phases":{},"owned":[{"phase":"runtime","kind":"act","act":{"name":"unpack","key":"` +
+			victim + `"}}]}`
+		if err := os.MkdirAll(victim, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(dir, ".quavon"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, ".quavon", "state.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		own := filepath.Join(dir, ".quavon")
+		for path, owner := range map[string]int{dir: 0, own: 12345} { // as `sudo -u` and tar leave them
+			if err := os.Chown(path, owner, owner); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refuses := func(own string) {
+			t.Helper()
+			_, _, errOut := typed(t, append([]string{verb, "--yes"}, args...)...)
+			if !strings.Contains(errOut, "others could change "+own) {
+				t.Errorf("%s in %s of somebody else: %s", verb, own, errOut)
+			}
+			if _, err := os.Stat(victim); err != nil {
+				t.Fatalf("%s: %v", verb, err)
+			}
+		}
+		refuses(own)
+		if err := os.Chown(dir, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		refuses(dir)
+	}
+}
