@@ -84,6 +84,7 @@ func (in *Installer) recover(ctx context.Context, j *journal.Journal, r *Report)
 		return err
 	}
 	in.View.Line(interrupted(phases) + ": taking that back")
+	r.Changed = true
 	return in.rollBack(ctx, j, r)
 }
 

@@ -15,11 +15,23 @@ func (in *Installer) PlanUninstall(purge bool) ([]phase.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	phases, err := j.Interrupted()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(phases) > 0:
+		in.View.Line(interrupted(phases) + "; an uninstall takes that back first")
+	case j.Empty():
+		in.View.Line("nothing is installed in " + in.Target.Dir)
+	}
 	return j.Plan(purge), nil
 }
 
 // Uninstall takes back what was installed and nothing else. Data stays, but with purge.
 func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err error) {
+	if !journal.Exists(in.Journal) {
+		return &Report{}, nil // and nothing is made to look there
+	}
 	j, r, err := in.begin(ctx)
 	if err != nil {
 		return r, err
@@ -29,7 +41,7 @@ func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err 
 	if err := in.consent([]Planned{{"uninstall", plan}}); err != nil {
 		return r, errors.Join(err, j.Leave())
 	}
-	r.Changed = len(changing(plan)) > 0
+	r.Changed = r.Changed || len(changing(plan)) > 0
 	standing, err := j.Uninstall(ctx, purge)
 	r.Standing = append(r.Standing, standing...)
 	if err == nil {
@@ -43,11 +55,17 @@ func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err 
 
 // Rollback goes back to the installation before the one that stands.
 func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
+	if !journal.Exists(in.Journal) {
+		return &Report{}, in.notInstalled()
+	}
 	j, r, err := in.begin(ctx)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
+	if !j.Installed() {
+		return r, errors.Join(in.notInstalled(), j.Leave())
+	}
 	g, ok, err := j.Previous()
 	if err != nil || !ok {
 		return r, errors.Join(err, j.Leave(), noGeneration(ok))
@@ -62,6 +80,10 @@ func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
 	}
 	r.Changed = true
 	return r, nil
+}
+
+func (in *Installer) notInstalled() error {
+	return fault.New("nothing is installed in "+in.Target.Dir, "`quavon install`, or --dir with the directory of the installation")
 }
 
 func noGeneration(ok bool) error {

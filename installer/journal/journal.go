@@ -73,9 +73,11 @@ type state struct {
 	Seq        int             `json:"seq"`
 	Phases     map[string]Done `json:"phases"`
 	Generation int             `json:"generation,omitempty"`
-	// MadeDir says that the directory above the journal's was made for it.
-	MadeDir bool     `json:"madeDir,omitempty"`
-	Owned   []Record `json:"owned"`
+	// MadeDir says that the directory above the journal's was made for it, MadeDirs how
+	// many above were.
+	MadeDir  bool     `json:"madeDir,omitempty"`
+	MadeDirs int      `json:"madeDirs,omitempty"`
+	Owned    []Record `json:"owned"`
 }
 
 // Done is a phase that stands.
@@ -89,35 +91,74 @@ const (
 	backupDir, keptDir               = "backups", "kept"
 )
 
+// Exists says whether anything was begun here.
+func Exists(o Options) bool { return exists(o.Dir) }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Open takes the lock and reads the state. Close releases it.
 func Open(o Options) (*Journal, error) {
-	_, noDir := os.Lstat(filepath.Dir(o.Dir))
-	err := os.MkdirAll(filepath.Dir(o.Dir), 0o755)
-	if err == nil {
-		err = os.MkdirAll(o.Dir, 0o700)
+	made := missing(filepath.Dir(o.Dir))
+	j := &Journal{Options: o}
+	if err := j.take(); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fault.Wrap(err, "make the installer's directory", "make its parent writable for you, or run as root")
-	}
-	j := &Journal{Options: o, lock: flock.New(filepath.Join(o.Dir, lockName), flock.SetPermissions(0o600))}
-	got, err := j.lock.TryLock()
-	if err != nil {
-		return nil, fault.Wrap(err, "lock the installation", "make "+o.Dir+" writable for you, or run as root")
-	}
-	if !got {
-		return nil, fault.New("another quavon installs or uninstalls in "+filepath.Dir(o.Dir), "wait until it has ended")
-	}
+	var err error
 	if j.state, err = readState(o.Dir); err != nil {
 		_ = j.lock.Unlock() // the first error counts
 		return nil, err
 	}
-	if errors.Is(noDir, fs.ErrNotExist) { // written down at once: the next process finds it there
-		j.state.MadeDir = true
+	if made > 0 { // written down at once: the next process finds them there
+		j.state.MadeDir, j.state.MadeDirs = true, made
 		if err := j.saveState(); err != nil {
 			return nil, fault.Wrap(errors.Join(err, j.lock.Unlock()), "write in the installer's directory", "make room in "+o.Dir)
 		}
 	}
 	return j, nil
+}
+
+// missing is how many directories, from this one up, aren't there.
+func missing(dir string) (n int) {
+	for ; ; dir = filepath.Dir(dir) {
+		if exists(dir) {
+			return n
+		}
+		n++
+	}
+}
+
+// take makes the directory and takes its lock. Leave removes the file that is locked: who
+// has opened it before and locks it behind that has the lock of nothing, and tries again.
+func (j *Journal) take() error {
+	path := filepath.Join(j.Dir, lockName)
+	for {
+		err := os.MkdirAll(filepath.Dir(j.Dir), 0o755)
+		if err == nil {
+			err = os.MkdirAll(j.Dir, 0o700)
+		}
+		if err != nil {
+			return fault.Wrap(err, "make the installer's directory", "make its parent writable for you, or run as root")
+		}
+		j.lock = flock.New(path, flock.SetPermissions(0o600))
+		got, err := j.lock.TryLock()
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed behind us, with its directory
+			continue
+		case err != nil:
+			return fault.Wrap(err, "lock the installation", "make "+j.Dir+" writable for you, or run as root")
+		case !got:
+			return fault.New("another quavon installs or uninstalls in "+filepath.Dir(j.Dir), "wait until it has ended")
+		}
+		ours, err := j.lock.Stat()
+		there, gone := os.Lstat(path)
+		if err == nil && gone == nil && os.SameFile(ours, there) {
+			return nil
+		}
+		_ = j.lock.Close() // there is nothing to lose
+	}
 }
 
 // Peek reads the state without a lock, for those who only look; there may be none.
@@ -146,6 +187,9 @@ func (j *Journal) Done(name string) (Done, bool) {
 	return d, ok
 }
 
+// Installed says that phases stand: an uninstall leaves none, though it may leave data.
+func (j *Journal) Installed() bool { return len(j.state.Phases) > 0 }
+
 // Empty says that nothing stands.
 func (j *Journal) Empty() bool { return len(j.state.Phases) == 0 && len(j.state.Owned) == 0 }
 
@@ -156,7 +200,7 @@ func readState(dir string) (s state, err error) {
 		return state{Schema: Schema, Phases: map[string]Done{}}, nil
 	}
 	if err == nil {
-		err = known(s.Schema, s.Version)
+		err = errors.Join(known(s.Schema, s.Version), sound(s.Owned))
 	}
 	if err != nil {
 		return s, fault.Wrap(err, "read what is installed, "+path,
@@ -215,11 +259,22 @@ func (j *Journal) Leave() error {
 			return err
 		}
 	}
-	err := remove(j.Dir)
-	if err == nil && j.state.MadeDir {
-		if err = remove(filepath.Dir(j.Dir)); errors.Is(err, unix.ENOTEMPTY) {
-			return nil
-		}
+	made := j.state.MadeDirs
+	if made == 0 && j.state.MadeDir {
+		made = 1
 	}
-	return err
+	if err := remove(j.Dir); errors.Is(err, unix.ENOTEMPTY) && exists(filepath.Join(j.Dir, lockName)) {
+		return nil // another has begun here
+	} else if err != nil {
+		return err
+	}
+	for dir := filepath.Dir(j.Dir); made > 0; made-- {
+		if err := remove(dir); errors.Is(err, unix.ENOTEMPTY) {
+			return nil // others have put something there
+		} else if err != nil {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
 }

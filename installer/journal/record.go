@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,6 +32,26 @@ type Record struct {
 	Act *phase.Act `json:"act,omitempty"`
 	// Left says that an uninstall took the act back but for what it keeps.
 	Left bool `json:"left,omitempty"`
+}
+
+// sound refuses steps that no journal has written, as a damaged disk shows them: they say
+// what is removed.
+func sound(records []Record) error {
+	for _, r := range records {
+		switch r.Kind {
+		case kindAct:
+			if r.Act == nil {
+				return errors.New("it has an act that isn't there")
+			}
+		case kindFile, kindDir, kindLink:
+			if !filepath.IsAbs(r.Path) {
+				return fmt.Errorf("it has a step of the path %q", r.Path)
+			}
+		default:
+			return fmt.Errorf("it has a step of the kind %q", r.Kind)
+		}
+	}
+	return nil
 }
 
 // pending is phase.json.

@@ -42,15 +42,19 @@ func (j *Journal) pending() (p pending, err error) {
 		return pending{}, nil
 	}
 	if err == nil {
-		err = known(p.Schema, p.Version)
+		err = errors.Join(known(p.Schema, p.Version), sound(p.Records))
 	}
 	if err != nil {
-		return p, fmt.Errorf("%s: %w", path, err)
+		return p, fault.Wrap(err, "read what was under way, "+path,
+			"use the quavon that wrote it; or move the file away: what its phase has begun then stays as it is")
 	}
-	if p.Seq <= j.state.Seq {
-		return pending{}, remove(path)
+	if p.Seq > j.state.Seq {
+		return p, nil
 	}
-	return p, nil
+	if j.lock == nil { // who only looks leaves it: it may be another's by now
+		return pending{}, nil
+	}
+	return pending{}, remove(path)
 }
 
 // Rollback takes back the steps that are under way, or were when their process ended. It
@@ -267,7 +271,9 @@ func (j *Journal) revert(r Record, now look) []Standing {
 	if err != nil {
 		return failed(r.Path, err)
 	}
-	path := filepath.Join(j.Dir, keptDir, filepath.Base(r.Path)+"."+time.Now().UTC().Format("20060102T150405Z"))
+	// With the digest: one file may have more than one, and a clock go back.
+	name := filepath.Base(r.Path) + "." + time.Now().UTC().Format("20060102T150405Z") + "." + r.Before.Contents[:8]
+	path := filepath.Join(j.Dir, keptDir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return failed(r.Path, err)
 	}
