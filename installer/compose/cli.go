@@ -29,8 +29,11 @@ type cli struct {
 // stopTime is how long an interrupted `docker compose` may take to end.
 const stopTime = 30 * time.Second
 
-// command is docker compose with our files. Settings come from .env alone, so what
-// the shell has set of compose's or our own isn't passed on.
+// inherited is what the program itself needs of the shell's variables.
+var inherited = []string{"PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"}
+
+// command is docker compose with our files. Settings come from .env alone: a ${NAME} of the
+// operator's files that the shell answered would be another in the next shell.
 func (c cli) command(ctx context.Context, args ...string) *exec.Cmd {
 	file := c.target.Compose()
 	if c.file != nil {
@@ -51,10 +54,9 @@ func (c cli) command(ctx context.Context, args ...string) *exec.Cmd {
 	if c.file != nil {
 		cmd.Stdin = bytes.NewReader(c.file)
 	}
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "COMPOSE_") && !strings.HasPrefix(e, "QUAVON_") && !strings.HasPrefix(e, "DOCKER_") ||
-			strings.HasPrefix(e, "DOCKER_CONFIG=") {
-			cmd.Env = append(cmd.Env, e)
+	for _, name := range inherited {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+c.target.Socket)

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
@@ -30,6 +31,7 @@ const (
 	labelProject = "com.docker.compose.project"
 	labelService = "com.docker.compose.service"
 	labelHash    = "com.docker.compose.config-hash"
+	labelDir     = "com.docker.compose.project.working_dir"
 )
 
 // engine is the Docker engine at a socket.
@@ -55,6 +57,8 @@ func ofProject() filters.Args { return filters.NewArgs(filters.Arg("label", labe
 // unit is a service's container.
 type unit struct {
 	id, service, hash string
+	// dir is where its compose file was.
+	dir string
 	// state is created, running, restarting, exited and so on; health is "" without a
 	// check, else starting, healthy or unhealthy.
 	state, health string
@@ -90,7 +94,10 @@ func (e *engine) units(ctx context.Context) ([]unit, error) {
 }
 
 func unitOf(r container.InspectResponse) unit {
-	u := unit{id: r.ID, service: r.Config.Labels[labelService], hash: r.Config.Labels[labelHash], image: r.Image, restarts: r.RestartCount}
+	labels := r.Config.Labels
+	u := unit{
+		id: r.ID, service: labels[labelService], hash: labels[labelHash], dir: labels[labelDir], image: r.Image, restarts: r.RestartCount,
+	}
 	if r.State == nil {
 		return u
 	}
@@ -125,17 +132,25 @@ func (e *engine) lastLines(ctx context.Context, id string) []string {
 }
 
 // down removes the project's containers and networks, and with volumes those too.
-// The runner goes first: it drains.
-func (e *engine) down(ctx context.Context, volumes bool) error {
+// The runner goes first: it drains. What belongs to the installation in another directory
+// stays, and with it networks and volumes, which have no other name.
+func (e *engine) down(ctx context.Context, dir string, volumes bool, show phase.Reporter) error {
 	units, err := e.units(ctx)
 	if err != nil {
 		return err
 	}
 	slices.SortStableFunc(units, func(a, b unit) int { return stopOrder[a.service] - stopOrder[b.service] })
 	for _, u := range units {
+		if u.foreign(dir) {
+			continue
+		}
 		if err := e.remove(ctx, u); err != nil {
 			return err
 		}
+	}
+	if theirs := others(units, dir); theirs != "" {
+		show.Line("networks and volumes of the project " + Project + " stay, as the services of " + theirs + " have them")
+		return nil
 	}
 	if err := e.removeNetworks(ctx); err != nil || !volumes {
 		return err

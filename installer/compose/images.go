@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/installer/regular"
+	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
 )
@@ -138,12 +140,17 @@ func (i *images) Undo(ctx context.Context, act phase.Act, how phase.How, _ phase
 	return remove(path)
 }
 
-// forget removes an image from the engine and from the store.
+// forget removes an image from the engine and from the store. Another installation may
+// have the same, which its next job needs though nothing uses it now.
 func (i *images) forget(ctx context.Context, act phase.Act) error {
 	e, err := i.engine(ctx)
-	if err == nil {
-		err = e.removeImage(ctx, act.Key)
+	if err != nil {
+		return err
 	}
+	if theirs, err := i.others(ctx); err != nil || theirs != "" {
+		return err
+	}
+	err = e.removeImage(ctx, act.Key)
 	if err == nil && i.Forget != nil {
 		err = i.Forget(ctx, act.Data["config"])
 	}
@@ -161,14 +168,32 @@ func (i *images) removeLists() error {
 	return err
 }
 
-// Restore implements phase.Restorer: images of the lock must still be there.
+// Restore implements phase.Restorer: images of the lock, also those that jobs run on, must
+// still be there.
 func (i *images) Restore(ctx context.Context, _ phase.Tx, _ phase.Reporter) error {
 	l, err := i.lock()
-	if err == nil {
-		_, err = i.imageIDs(ctx, l)
+	if err != nil {
+		return err
 	}
-	return err
+	e, err := i.engine(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := i.imageIDs(ctx, l); err != nil {
+		return fault.Wrap(err, "go back", noWayBack)
+	}
+	for _, img := range l.Images {
+		if _, p := l.Find(img.Name, source.Host()); p == nil || img.Source != lock.SourceDockerDaemon {
+			continue
+		}
+		if _, err := e.imageID(ctx, l, img.Name); err != nil {
+			return fault.Wrap(err, "go back", noWayBack)
+		}
+	}
+	return nil
 }
+
+const noWayBack = "put that image back, as with `docker load`; what is installed now stays"
 
 // putBack makes the lock the one with a digest again, which the builder has kept.
 func putBack(path, want string) error {
@@ -187,7 +212,7 @@ func putBack(path, want string) error {
 
 // fileDigest is "" for a file that isn't there.
 func fileDigest(path string) (string, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, maxLock)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

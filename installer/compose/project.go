@@ -15,25 +15,40 @@ import (
 	"github.com/compose-spec/compose-go/v2/dotenv"
 
 	"github.com/quavon/quavon/installer/phase"
-	"github.com/quavon/quavon/runner/bounded"
+	"github.com/quavon/quavon/installer/regular"
 	"github.com/quavon/quavon/runner/fault"
 )
 
 // overrides are the names of the operator's own compose file, as compose looks for it.
 var overrides = []string{"compose.override.yaml", "compose.override.yml"}
 
-// maxFile bounds .env.
-const maxFile = 1 << 20
+// maxFile bounds .env and each compose file, maxLock a lock, in bytes.
+const (
+	maxFile = 1 << 20
+	maxLock = 64 << 20
+)
 
 // override is the operator's file, "" without one.
 func override(t *phase.Target) string {
 	for _, name := range overrides {
 		path := filepath.Join(t.Dir, name)
-		if _, err := os.Stat(path); err == nil {
+		if _, err := os.Lstat(path); err == nil {
 			return path
 		}
 	}
 	return ""
+}
+
+// checkOverride refuses one that compose would wait for, or not find.
+func checkOverride(t *phase.Target) error {
+	path := override(t)
+	if path == "" {
+		return nil
+	}
+	if _, err := regular.ReadFile(path, maxFile); err != nil {
+		return fault.Wrap(err, "read the operator's compose file", "correct "+path)
+	}
+	return nil
 }
 
 // project is what compose makes of our file and the operator's: merged, interpolated
@@ -67,7 +82,7 @@ type service struct {
 // load reads a compose file together with the operator's, with settings from .env
 // alone: what the shell has set isn't there when the next one starts the services.
 func load(ctx context.Context, c cli) (*project, error) {
-	if err := checkSettings(c.target.Env()); err != nil {
+	if err := errors.Join(checkSettings(c.target.Env()), checkOverride(c.target)); err != nil {
 		return nil, err
 	}
 	out, err := c.output(ctx, "config", "--format=json")
@@ -89,7 +104,7 @@ func load(ctx context.Context, c cli) (*project, error) {
 // checkSettings refuses a .env that compose can't read. Its own errors quote lines,
 // and lines may have secrets.
 func checkSettings(path string) error {
-	raw, err := bounded.ReadFile(path, maxFile)
+	raw, err := regular.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

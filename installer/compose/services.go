@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/quavon/quavon/installer/phase"
@@ -64,6 +63,9 @@ func (s *services) Plan(ctx context.Context) ([]phase.Change, error) {
 	if err := (cli{target: s.Target}).check(ctx); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(s.alone(ctx), s.ownFile()); err != nil {
+		return nil, err
+	}
 	if s.early() {
 		return []phase.Change{
 			{Action: phase.Create, Target: s.Target.Compose(), Summary: "the services of the installation"},
@@ -98,21 +100,6 @@ func (s *services) early() bool {
 		}
 	}
 	return false
-}
-
-func fileChange(path string, now []byte, show bool) []phase.Change {
-	before, err := os.ReadFile(path)
-	c := phase.Change{Action: phase.Edit, Target: path, Summary: "bring up to date"}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		c.Action, c.Summary = phase.Create, "write"
-	case string(before) == string(now):
-		return nil
-	}
-	if show {
-		c.Diff = udiff.Unified("before", "after", string(before), string(now))
-	}
-	return []phase.Change{c}
 }
 
 // todo says what must happen to which services.
@@ -150,6 +137,9 @@ func (s *services) todo(ctx context.Context, w *wanted) (map[string]string, erro
 // Apply implements phase.Phase.
 func (s *services) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) error {
 	if err := (cli{target: s.Target}).check(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(s.alone(ctx), s.ownFile()); err != nil {
 		return err
 	}
 	w, err := s.prepare(ctx)
@@ -195,28 +185,6 @@ func (s *services) note(ctx context.Context, tx phase.Tx) error {
 	return tx.Act(phase.Act{Name: actServices, Keeps: "volumes of the services", Data: map[string]string{
 		"containers": strconv.Itoa(len(units)), "volumes": strconv.Itoa(len(volumes.Volumes)),
 	}}, func() error { return nil })
-}
-
-// write puts the files in place, owned by who reads them in the containers.
-func (s *services) write(tx phase.Tx, w *wanted) error {
-	dir := filepath.Join(s.Target.Dir, runDir)
-	// The upper one keeps others out, whoever Owner is on this host.
-	if err := errors.Join(tx.MkdirAll(filepath.Dir(dir), 0o700), tx.MkdirAll(dir, 0o700)); err != nil {
-		return err
-	}
-	if err := tx.WriteFile(s.secret(usersFile), w.users, 0o600); err != nil {
-		return err
-	}
-	own := []string{dir}
-	for _, name := range slices.Sorted(maps.Keys(mounted)) {
-		own = append(own, s.secret(name))
-	}
-	for _, path := range own {
-		if err := giveTo(tx, path); err != nil {
-			return err
-		}
-	}
-	return tx.WriteFile(s.Target.Compose(), w.compose, 0o644)
 }
 
 // start brings the services in line: first what others need, and when that is healthy
@@ -295,7 +263,7 @@ func (s *services) Undo(ctx context.Context, act phase.Act, how phase.How, show 
 		show.Line("starting the services as they were")
 		return cli{target: s.Target}.run(ctx, show, "up", "--detach", "--no-build")
 	}
-	if err := e.down(ctx, how == phase.Purge || how == phase.Failed && act.Data["volumes"] == "0"); err != nil {
+	if err := e.down(ctx, s.Target.Dir, how == phase.Purge || how == phase.Failed && act.Data["volumes"] == "0", show); err != nil {
 		return err
 	}
 	if how == phase.Purge {
@@ -308,6 +276,9 @@ func (s *services) Undo(ctx context.Context, act phase.Act, how phase.How, show 
 
 // Restore implements phase.Restorer.
 func (s *services) Restore(ctx context.Context, tx phase.Tx, show phase.Reporter) error {
+	if err := s.alone(ctx); err != nil {
+		return err
+	}
 	compose, err := os.ReadFile(s.Target.Compose())
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quavon/quavon/installer/dotenv"
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/installer/regular"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -54,7 +55,7 @@ func HasSandbox(t *phase.Target) (bool, error) {
 }
 
 func read(path string) (*dotenv.File, []byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, dotenv.MaxSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
