@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +10,9 @@ import (
 	"github.com/quavon/quavon/doctor"
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/image"
-	"github.com/quavon/quavon/runner/image/source"
-	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/docker"
 	"github.com/quavon/quavon/runner/service"
-	"github.com/quavon/quavon/runner/toolchain"
 )
 
 // probesTime bounds the full set of probes.
@@ -72,10 +67,14 @@ func (s *localSandbox) probes(ctx context.Context) doctor.Finding {
 	if t == nil {
 		subject := service.Subject{Backend: s.runner.Backend, Guest: s.runner.Guest, Lock: s.lockFile()}
 		t = &smokeTest{
-			runner: s.runner, identify: subject.Identify, image: func(context.Context) (string, error) { return s.rootImage() },
+			runner: s.runner, identify: subject.Identify, image: s.rootImage,
 		}
 	}
-	return s.withControls(ctx, t.check(ctx, s.Full))
+	f := s.withControls(ctx, t.check(ctx, s.Full))
+	if _, inImage, err := s.root(ctx); err == nil {
+		f = triedIn(inImage, f)
+	}
+	return f
 }
 
 // backend opens the backend and keeps it for the checks after it.
@@ -102,7 +101,9 @@ func (s *localSandbox) backend(ctx context.Context) doctor.Finding {
 	if rt.Platform != "" {
 		text += ", platform " + rt.Platform
 	}
-	s.runner = r
+	if s.runner == nil { // that of a runner that looks at itself is read by checks beside this one
+		s.runner = r
+	}
 	details := []string{"digest " + rt.Digest, "arguments " + strings.Join(rt.Args, " ")}
 	if s.Backend == docker.Runc || s.Backend == docker.Privileged {
 		return doctor.Warned(text+": it shares the host's kernel and isolates nothing from its holes", "use --backend runsc", details...)
@@ -123,56 +124,6 @@ func (s *localSandbox) open() (*runner.Runner, error) {
 	}
 	o := &runOptions{program: s.program, Backend: s.Backend, Runsc: s.Runsc}
 	return o.runner()
-}
-
-// job runs a shell command under limits; a job of quavon's own sees no workspace.
-func (s *localSandbox) job(ctx context.Context, name, script string, limits job.Limits) (job.Result, string, error) {
-	limits.Output = cmp.Or(limits.Output, 1<<20)
-	root := job.Root{Kind: job.RootHost}
-	if sandbox.AsDetached(s.runner.Backend) != nil {
-		img, err := s.anyImage()
-		if err != nil {
-			return job.Result{}, "", err
-		}
-		root = job.Root{Kind: job.RootImage, Image: img}
-	}
-	var out bytes.Buffer
-	res, err := s.runner.Run(ctx, job.Spec{
-		ID: "doctor-" + name + "-" + fmt.Sprint(time.Now().UnixNano()), Root: root, Limits: limits,
-		Steps: []job.Step{{Argv: []string{"/bin/sh", "-c", script}, Dir: "/tmp", Env: []string{"PATH=" + toolchain.Path("/usr/bin:/bin",
-			nil)}}},
-	}, runner.Streams{Stdout: &out, Stderr: &out})
-	return res, out.String(), err
-}
-
-// anyImage is the first of the lock that this platform has.
-func (s *localSandbox) anyImage() (string, error) {
-	l, err := s.readLock()
-	if err != nil {
-		return "", err
-	}
-	if l != nil {
-		for i := range l.Images {
-			if _, p := l.Find(l.Images[i].Name, source.Host()); p != nil {
-				return p.Config, nil
-			}
-		}
-	}
-	return "", errors.New("the backend runs images of a lock only, and there is none here")
-}
-
-func (s *localSandbox) hello(ctx context.Context) doctor.Finding {
-	start := time.Now()
-	res, out, err := s.job(ctx, "hello", "echo hello", job.Limits{Wall: time.Minute})
-	switch {
-	case err != nil:
-		return failedOn(err)
-	case res.Reason != "" || res.Exit != 0 || out != "hello\n":
-		return doctor.Failed(fmt.Sprintf("a job that says hello ended with %d (%s) and said %q", res.Exit, res.Reason, out), "")
-	case res.Sandbox.Backend != s.runner.Backend.Name():
-		return doctor.Failed(fmt.Sprintf("the job ran on %q", res.Sandbox.Backend), "")
-	}
-	return doctor.Passed(fmt.Sprintf("a job said hello in %d ms on %s", time.Since(start).Milliseconds(), res.Sandbox.Runtime))
 }
 
 // images is the store of the runner that looks at itself, else the one of this host.
