@@ -12,15 +12,15 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/templates"
 )
 
 // Owner runs our services in their containers, and so has to own the files that are
-// mounted there. It is the number of the images' user; the directories above those
-// files keep it out on the host.
-const Owner = 65532
+// mounted there.
+const Owner = phase.ServiceUser
 
 // Files below the installation's directory.
 const (

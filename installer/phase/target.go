@@ -18,6 +18,10 @@ type Target struct {
 	Bundle string
 }
 
+// ServiceUser is the number of the user that services are in their containers. Files that
+// they have mounted belong to it; the directories above keep it out on the host.
+const ServiceUser = 65532
+
 // Files of an installation.
 
 // Env is the file that compose reads settings from.

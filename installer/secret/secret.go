@@ -13,7 +13,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
@@ -180,7 +182,16 @@ func (s *Secrets) checkDir() error {
 	case info.Mode().Perm()&0o077 != 0:
 		return fault.New(fmt.Sprintf("others can look into %s (mode %04o)", dir, info.Mode().Perm()), "chmod 700 "+dir)
 	}
-	return nil
+	return ownedBy(dir, info, os.Geteuid())
+}
+
+// ownedBy refuses what belongs to somebody who isn't among users: the mode is theirs to change.
+func ownedBy(path string, info fs.FileInfo, users ...int) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Uid == 0 || slices.Contains(users, int(st.Uid)) {
+		return nil
+	}
+	return fault.New(fmt.Sprintf("%s belongs to the user %d", path, st.Uid), fmt.Sprintf("chown %d %s", os.Geteuid(), path))
 }
 
 // read is a secret without the line's end. Nobody else may be able to read it.
@@ -194,6 +205,9 @@ func (s *Secrets) read(name string) (string, error) {
 		return "", s.bad(name, errors.New("it is no small file"))
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fault.New(fmt.Sprintf("others can read %s (mode %04o)", path, info.Mode().Perm()), "chmod 600 "+path)
+	}
+	if err := ownedBy(path, info, os.Geteuid(), phase.ServiceUser); err != nil {
+		return "", err
 	}
 	raw, err := os.ReadFile(path)
 	if err == nil && len(bytes.TrimSpace(raw)) == 0 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/quavon/quavon/installer/journal"
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/test/need"
 )
 
 func apply(t *testing.T, dir string) *Secrets {
@@ -105,5 +107,29 @@ func TestBadSecrets(t *testing.T) {
 	}
 	if _, err := (&Secrets{&phase.Target{Dir: dir}}).Plan(t.Context()); err == nil {
 		t.Error("an open directory is taken")
+	}
+}
+
+// TestOthersSecrets: a mode keeps others out, but not the one whom the file belongs to.
+func TestOthersSecrets(t *testing.T) {
+	t.Parallel()
+	need.That(t, os.Geteuid() == 0, "root, to give files away")
+	s := apply(t, t.TempDir())
+	if err := os.Lchown(s.path(SigningKey), 65532, 65532); err != nil { // as the runner has it
+		t.Fatal(err)
+	}
+	if _, err := s.Plan(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{s.Target.Secrets(), s.path(SigningKey), s.path("valkey_egress_url"), s.path("valkey_sandbox_password")} {
+		if err := os.Lchown(path, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "12345") || !strings.Contains(fault.Hint(err), "chown") {
+			t.Errorf("%s of somebody else: %v (%s)", path, err, fault.Hint(err))
+		}
+		if err := os.Lchown(path, 0, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
