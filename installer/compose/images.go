@@ -2,15 +2,11 @@ package compose
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/quavon/quavon/installer/phase"
-	"github.com/quavon/quavon/installer/regular"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
@@ -95,6 +91,9 @@ func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) er
 	if err != nil {
 		return err
 	}
+	if err := i.keepTheirs(tx); err != nil {
+		return err
+	}
 	act := phase.Act{Name: actImages, Data: map[string]string{"lock": before}}
 	if err := tx.Act(act, func() error { return i.Images.Build(ctx, show) }); err != nil {
 		return err
@@ -133,11 +132,11 @@ func (i *images) Undo(ctx context.Context, act phase.Act, how phase.How, _ phase
 	case act.Name == actImage:
 		return nil
 	case how != phase.Failed:
-		return errors.Join(remove(path), remove(path+".prev"), remove(path+".next"), i.removeLists())
+		return i.removeAll()
 	case act.Data["lock"] != "":
 		return putBack(path, act.Data["lock"])
 	}
-	return remove(path)
+	return i.removeAll() // of a first build, as far as it came
 }
 
 // forget removes an image from the engine and from the store. Another installation may
@@ -154,17 +153,6 @@ func (i *images) forget(ctx context.Context, act phase.Act) error {
 	if err == nil && i.Forget != nil {
 		err = i.Forget(ctx, act.Data["config"])
 	}
-	return err
-}
-
-// removeLists removes the lists of packages that the builder has written beside the lock.
-func (i *images) removeLists() error {
-	dir := filepath.Join(i.Target.Dir, "images")
-	lists, err := filepath.Glob(filepath.Join(dir, "*.cdx.json"))
-	for _, path := range lists {
-		err = errors.Join(err, remove(path))
-	}
-	_ = os.Remove(dir) // there may be more in it, which isn't ours
 	return err
 }
 
@@ -194,35 +182,3 @@ func (i *images) Restore(ctx context.Context, _ phase.Tx, _ phase.Reporter) erro
 }
 
 const noWayBack = "put that image back, as with `docker load`; what is installed now stays"
-
-// putBack makes the lock the one with a digest again, which the builder has kept.
-func putBack(path, want string) error {
-	if now, err := fileDigest(path); err != nil || now == want {
-		return err
-	}
-	prev, err := fileDigest(path + ".prev")
-	if err != nil {
-		return err
-	}
-	if prev != want {
-		return errors.New("the lock before is neither " + path + " nor " + path + ".prev")
-	}
-	return os.Rename(path+".prev", path)
-}
-
-// fileDigest is "" for a file that isn't there.
-func fileDigest(path string) (string, error) {
-	raw, err := regular.ReadFile(path, maxLock)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:]), err
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
