@@ -10,6 +10,7 @@ import (
 
 func (o *installOptions) showPlan(show *installView, plan []installer.Planned) error {
 	show.close()
+	show.color = show.color && o.IO.OutIsTerminal()
 	if o.Output == "json" {
 		return o.writeJSON(map[string]any{"schema": 1, "changes": len(installer.Changes(plan)), "phases": plan})
 	}

@@ -2,37 +2,16 @@ package iostreams
 
 import (
 	"os"
-	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// openPTY returns both ends of a terminal.
-func openPTY(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = slave.Close(); _ = master.Close() })
-	return master, slave
-}
+	"github.com/quavon/quavon/commands/iostreams/iostreamstest"
+)
 
 func TestColor(t *testing.T) {
 	t.Parallel()
-	_, tty := openPTY(t)
+	_, tty := iostreamstest.Terminal(t)
 	for _, c := range []struct {
 		name          string
 		errOut        *os.File
@@ -56,7 +35,7 @@ func TestColor(t *testing.T) {
 
 func TestSizeAndRaw(t *testing.T) {
 	t.Parallel()
-	_, tty := openPTY(t)
+	_, tty := iostreamstest.Terminal(t)
 	s := &Streams{in: tty, out: nil}
 	if rows, cols := s.Size(); rows != 24 || cols != 80 {
 		t.Errorf("size of an unset terminal: %d × %d", rows, cols)
