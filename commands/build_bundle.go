@@ -83,6 +83,10 @@ func buildBundle(cmd *cobra.Command, o *buildBundleOptions) error {
 }
 
 func (o *buildBundleOptions) pack(ctx context.Context) (err error) {
+	// The file is put in place of what is there, /dev/null, say.
+	if info, err := os.Stat(o.Output); err == nil && !info.Mode().IsRegular() {
+		return fault.New(o.Output+" is no file, and would be replaced by one", "use -o with the name of a file")
+	}
 	p, err := o.packer()
 	if err != nil {
 		return err
