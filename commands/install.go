@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -171,19 +172,35 @@ func (o *installOptions) check() (err error) {
 	return nil
 }
 
-// again is the command line for another try.
+// again is the command line for another try of the same. A URL isn't repeated, as it may
+// have a password.
 func (o *installOptions) again() string {
 	words := []string{"quavon", o.verb}
-	if o.Sandbox {
-		words = append(words, "--sandbox")
+	add := func(is bool, more ...string) {
+		if is {
+			words = append(words, more...)
+		}
 	}
-	if o.Offline.Bundle != "" {
-		words = append(words, "--offline", o.Offline.Bundle)
-	}
-	if dir, err := os.Getwd(); err != nil || dir != o.Dir {
-		words = append(words, "--dir", o.Dir)
-	}
+	add(o.Sandbox, "--sandbox")
+	add(o.Purge, "--purge")
+	add(o.Offline.Bundle != "", "--offline", quoted(o.Offline.Bundle))
+	dir, err := os.Getwd()
+	add(err != nil || dir != o.Dir, "--dir", quoted(o.Dir))
+	add(o.Backend != "", "--backend", o.Backend)
+	add(o.Lib != runtime.DefaultLib, "--lib", quoted(o.Lib))
+	add(o.DockerHost != "", "--docker-host", quoted(o.DockerHost))
+	add(o.DaemonJSON != "", "--daemon-json", quoted(o.DaemonJSON))
 	return "`" + strings.Join(words, " ") + "`"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`)
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func runInstall(ctx context.Context, o *installOptions) (err error) {

@@ -34,7 +34,9 @@ func (i *installImages) with(use func(b *imagebuild.Builder) error) (err error) 
 		program: i.program, Lock: i.target.Lock(), DockerHost: "unix://" + i.target.Socket, Secrets: i.secrets, Network: i.network,
 	}
 	own := filepath.Join(i.target.Dir, declare.DefaultName)
-	switch _, err := os.Stat(own); {
+	switch info, err := os.Stat(own); {
+	case err == nil && !info.Mode().IsRegular():
+		return fault.New(own+" is no file", "move it away, and put the declaration of the images there")
 	case err == nil:
 		o.File = own
 	case errors.Is(err, fs.ErrNotExist):

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
 	"github.com/quavon/quavon/commands/iostreams"
 	"github.com/quavon/quavon/runner/state/statetest"
 	"github.com/quavon/quavon/test/need"
@@ -125,5 +128,55 @@ func TestOthersDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		refuses(dir)
+	}
+}
+
+// TestAgain: what is to be typed again is the same installation, and no more is said of it
+// than where it is: a URL may have a password.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typed, again string }{
+		{"install --yes --dir /srv/q", "quavon install --dir /srv/q"},
+		{"install --sandbox --lib /opt/gv --runsc https://u:verysecret@registry.example/a.tar.gz --dir /srv/q", "quavon install --sandbox --dir /srv/q --lib /opt/gv"},
+		{
+			"install --sandbox --backend docker-runc --docker-host unix:///s --daemon-json /e/d.json --dir /srv/q",
+			"quavon install --sandbox --dir /srv/q --backend docker-runc --docker-host unix:///s --daemon-json /e/d.json",
+		},
+		{"uninstall --purge --dir /srv/q", "quavon uninstall --purge --dir /srv/q"},
+		{"install --dir /srv/my\u00a0files", "quavon install --dir '/srv/my\u00a0files'"},
+	} {
+		words := strings.Split(c.typed, " ")
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "\u00a0", " ")
+		}
+		o := &installOptions{program: &program{}, verb: words[0]}
+		cmd := &cobra.Command{}
+		o.common(cmd)
+		f := cmd.Flags()
+		f.BoolVar(&o.Sandbox, "sandbox", false, "")
+		f.BoolVar(&o.Purge, "purge", false, "")
+		f.StringVar(&o.Backend, "backend", "", "")
+		f.StringVar(&o.Runsc, "runsc", "", "")
+		if err := f.Parse(words[1:]); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := o.again(), "`"+strings.ReplaceAll(c.again, "\u00a0", " ")+"`"; got != want {
+			t.Errorf("%s: %s", c.typed, got)
+		}
+	}
+}
+
+// TestBundleIntoADevice: what isn't a file isn't replaced by one, /dev/null least of all.
+func TestBundleIntoADevice(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, filepath.Dir(path), os.DevNull} {
+		code, _, errOut := typed(t, "build", "bundle", "-o", path)
+		if code == exitOK || !strings.Contains(errOut, path+" is no file") {
+			t.Errorf("%s: %d %s", path, code, errOut)
+		}
 	}
 }
