@@ -16,18 +16,34 @@ import (
 const ProtocolVersion = wire.ProtocolVersion
 
 // Setup arranges the job's view of the file system, once, before anything else:
-// first Dirs, then Overlays, then Binds, so that these may lie below a Dir, where
-// a missing target is made. After it the agent gives up the capability to mount.
+// first Points, then Dirs, then Overlays, then Binds, so that these may lie below a Dir,
+// where a missing target is made. After it the agent gives up the capability to mount.
 type Setup struct {
 	// WritableRoot puts a writable layer on scratch over the whole root, before
 	// anything else, so that a missing target is made anywhere.
 	WritableRoot bool
+	// Points are made in a writable root, before anything is mounted in it.
+	Points []Point
 	// Overlays are mounted in order; the upper layer of overlay i is on scratch.
 	Overlays []Overlay
 	// Binds show a path of the sandbox read-only at a second place.
 	Binds []Bind
 	// Dirs are made on scratch and mounted at their path, writable.
 	Dirs []Dir
+}
+
+// Point is a directory that a root must have, or a file: what the root has instead is
+// replaced, and so is a symbolic link above. One of the kind stays as it is.
+type Point struct {
+	Path string
+	Mode fs.FileMode
+	UID  uint32
+	GID  uint32
+	// Body is what a file has that is missing or empty; "" makes a directory.
+	Body string
+	// Renew gives a directory or an empty file that is there this owner and mode too: the
+	// image has none, whoever has made it.
+	Renew bool
 }
 
 // Overlay shows Lower at Target with a writable layer of the job's own.

@@ -78,6 +78,11 @@ func (c *Client) Ping(ctx context.Context) error { return wrap("ping", c.conn.Pi
 // Setup arranges the job's view of the file system. It is called once, first.
 func (c *Client) Setup(ctx context.Context, s Setup) error {
 	req := &agentpb.Setup{WritableRoot: s.WritableRoot}
+	for _, p := range s.Points {
+		req.Points = append(req.Points, &agentpb.Point{
+			Path: p.Path, Mode: posixMode(p.Mode), Uid: p.UID, Gid: p.GID, Body: []byte(p.Body), Renew: p.Renew,
+		})
+	}
 	for _, o := range s.Overlays {
 		req.Overlays = append(req.Overlays, &agentpb.Overlay{Lower: o.Lower, Target: o.Target, Protect: o.Protect, Mask: o.Mask})
 	}

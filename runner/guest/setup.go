@@ -50,6 +50,11 @@ func arrange(s *agentpb.Setup) ([]files.Overlay, error) {
 			return nil, fmt.Errorf("make the root writable: %w", err)
 		}
 	}
+	for _, p := range s.GetPoints() {
+		if err := makePoint("/", p); err != nil {
+			return nil, fmt.Errorf("make %s: %w", p.GetPath(), err)
+		}
+	}
 	for i, d := range s.GetDirs() {
 		if err := mountDir(i, d); err != nil {
 			return nil, fmt.Errorf("make the directory %s: %w", d.GetPath(), err)

@@ -1,6 +1,8 @@
 package image
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/image/flatten"
@@ -19,6 +21,12 @@ var points = []flatten.Point{
 	{Path: "/home/quavon", Mode: unix.S_IFDIR | 0o700, UID: sandbox.JobUID, GID: sandbox.JobUID},
 	{Path: "/etc/hosts", Mode: unix.S_IFREG | 0o644, Body: hosts},
 	{Path: "/etc/hostname", Mode: unix.S_IFREG | 0o644, Body: "quavon\n"},
+}
+
+// Points is what is made in a root where it is missing, for backends that have images of
+// their own. The agent's directory is theirs to make.
+func Points() []flatten.Point {
+	return slices.DeleteFunc(slices.Clone(points), func(p flatten.Point) bool { return p.Own })
 }
 
 func dir(path string, mode uint16) flatten.Point {

@@ -14,7 +14,16 @@ type Detached interface {
 	FindImage(ctx context.Context, digest string) (*Image, error)
 	// ReadImage reads regular files of an image, by their paths, no more than max bytes
 	// of each; one that isn't there is empty.
-	ReadImage(ctx context.Context, img *Image, max int64, paths ...string) (map[string][]byte, error)
+	ReadImage(ctx context.Context, img *Image, max int64, paths ...string) (*ImageFiles, error)
+}
+
+// ImageFiles is what was read of an image.
+type ImageFiles struct {
+	// Content is that of the files asked for, by path.
+	Content map[string][]byte
+	// Made are directories that the image doesn't have and each of its sandboxes does,
+	// with whatever owner and mode: the backend mounts something there.
+	Made []string
 }
 
 // Image is an image of a detached backend.

@@ -515,7 +515,9 @@ type Setup struct {
 	Binds    []*Bind                `protobuf:"bytes,2,rep,name=binds" json:"binds,omitempty"`
 	Dirs     []*Dir                 `protobuf:"bytes,3,rep,name=dirs" json:"dirs,omitempty"`
 	// writable_root puts a writable layer over the root first of all.
-	WritableRoot  bool `protobuf:"varint,4,opt,name=writable_root,json=writableRoot" json:"writable_root,omitempty"`
+	WritableRoot bool `protobuf:"varint,4,opt,name=writable_root,json=writableRoot" json:"writable_root,omitempty"`
+	// points are made next, where nothing of the kind is there.
+	Points        []*Point `protobuf:"bytes,5,rep,name=points" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +580,100 @@ func (x *Setup) GetWritableRoot() bool {
 	return false
 }
 
+func (x *Setup) GetPoints() []*Point {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+// Point is a directory, or with a body a file.
+type Point struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  string                 `protobuf:"bytes,1,opt,name=path" json:"path,omitempty"`
+	// mode is POSIX's: permissions, setgid and sticky.
+	Mode uint32 `protobuf:"varint,2,opt,name=mode" json:"mode,omitempty"`
+	Uid  uint32 `protobuf:"varint,3,opt,name=uid" json:"uid,omitempty"`
+	Gid  uint32 `protobuf:"varint,4,opt,name=gid" json:"gid,omitempty"`
+	Body []byte `protobuf:"bytes,5,opt,name=body" json:"body,omitempty"`
+	// renew gives a directory or an empty file that is there this owner and mode too.
+	Renew         bool `protobuf:"varint,6,opt,name=renew" json:"renew,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Point) Reset() {
+	*x = Point{}
+	mi := &file_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Point) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Point) ProtoMessage() {}
+
+func (x *Point) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Point.ProtoReflect.Descriptor instead.
+func (*Point) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Point) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Point) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *Point) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
+func (x *Point) GetGid() uint32 {
+	if x != nil {
+		return x.Gid
+	}
+	return 0
+}
+
+func (x *Point) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Point) GetRenew() bool {
+	if x != nil {
+		return x.Renew
+	}
+	return false
+}
+
 type Overlay struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Lower   string                 `protobuf:"bytes,1,opt,name=lower" json:"lower,omitempty"`
@@ -591,7 +687,7 @@ type Overlay struct {
 
 func (x *Overlay) Reset() {
 	*x = Overlay{}
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +699,7 @@ func (x *Overlay) String() string {
 func (*Overlay) ProtoMessage() {}
 
 func (x *Overlay) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +712,7 @@ func (x *Overlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Overlay.ProtoReflect.Descriptor instead.
 func (*Overlay) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{4}
+	return file_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Overlay) GetLower() string {
@@ -657,7 +753,7 @@ type Bind struct {
 
 func (x *Bind) Reset() {
 	*x = Bind{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +765,7 @@ func (x *Bind) String() string {
 func (*Bind) ProtoMessage() {}
 
 func (x *Bind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +778,7 @@ func (x *Bind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bind.ProtoReflect.Descriptor instead.
 func (*Bind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Bind) GetSource() string {
@@ -712,7 +808,7 @@ type Dir struct {
 
 func (x *Dir) Reset() {
 	*x = Dir{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +820,7 @@ func (x *Dir) String() string {
 func (*Dir) ProtoMessage() {}
 
 func (x *Dir) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +833,7 @@ func (x *Dir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dir.ProtoReflect.Descriptor instead.
 func (*Dir) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Dir) GetPath() string {
@@ -792,7 +888,7 @@ type Exec struct {
 
 func (x *Exec) Reset() {
 	*x = Exec{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +900,7 @@ func (x *Exec) String() string {
 func (*Exec) ProtoMessage() {}
 
 func (x *Exec) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +913,7 @@ func (x *Exec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exec.ProtoReflect.Descriptor instead.
 func (*Exec) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Exec) GetArgv() []string {
@@ -932,7 +1028,7 @@ type Put struct {
 
 func (x *Put) Reset() {
 	*x = Put{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1040,7 @@ func (x *Put) String() string {
 func (*Put) ProtoMessage() {}
 
 func (x *Put) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1053,7 @@ func (x *Put) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Put.ProtoReflect.Descriptor instead.
 func (*Put) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Put) GetDir() string {
@@ -1008,7 +1104,7 @@ type Get struct {
 
 func (x *Get) Reset() {
 	*x = Get{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1116,7 @@ func (x *Get) String() string {
 func (*Get) ProtoMessage() {}
 
 func (x *Get) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1129,7 @@ func (x *Get) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Get.ProtoReflect.Descriptor instead.
 func (*Get) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Get) GetDir() string {
@@ -1077,7 +1173,7 @@ type Diff struct {
 
 func (x *Diff) Reset() {
 	*x = Diff{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1185,7 @@ func (x *Diff) String() string {
 func (*Diff) ProtoMessage() {}
 
 func (x *Diff) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1198,7 @@ func (x *Diff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diff.ProtoReflect.Descriptor instead.
 func (*Diff) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Diff) GetOverlay() uint32 {
@@ -1142,7 +1238,7 @@ type Stat struct {
 
 func (x *Stat) Reset() {
 	*x = Stat{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1250,7 @@ func (x *Stat) String() string {
 func (*Stat) ProtoMessage() {}
 
 func (x *Stat) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1263,7 @@ func (x *Stat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stat.ProtoReflect.Descriptor instead.
 func (*Stat) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Stat) GetPath() string {
@@ -1187,7 +1283,7 @@ type KillAll struct {
 
 func (x *KillAll) Reset() {
 	*x = KillAll{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1295,7 @@ func (x *KillAll) String() string {
 func (*KillAll) ProtoMessage() {}
 
 func (x *KillAll) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1308,7 @@ func (x *KillAll) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillAll.ProtoReflect.Descriptor instead.
 func (*KillAll) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *KillAll) GetGraceNs() int64 {
@@ -1231,7 +1327,7 @@ type Shutdown struct {
 
 func (x *Shutdown) Reset() {
 	*x = Shutdown{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1339,7 @@ func (x *Shutdown) String() string {
 func (*Shutdown) ProtoMessage() {}
 
 func (x *Shutdown) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1352,7 @@ func (x *Shutdown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shutdown.ProtoReflect.Descriptor instead.
 func (*Shutdown) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 // Door opens or closes the way out: while it is open the guest listens on
@@ -1271,7 +1367,7 @@ type Door struct {
 
 func (x *Door) Reset() {
 	*x = Door{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1379,7 @@ func (x *Door) String() string {
 func (*Door) ProtoMessage() {}
 
 func (x *Door) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1392,7 @@ func (x *Door) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Door.ProtoReflect.Descriptor instead.
 func (*Door) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Door) GetOpen() bool {
@@ -1316,7 +1412,7 @@ type Connect struct {
 
 func (x *Connect) Reset() {
 	*x = Connect{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1424,7 @@ func (x *Connect) String() string {
 func (*Connect) ProtoMessage() {}
 
 func (x *Connect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1437,7 @@ func (x *Connect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connect.ProtoReflect.Descriptor instead.
 func (*Connect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 // Control is said to a running Exec.
@@ -1358,7 +1454,7 @@ type Control struct {
 
 func (x *Control) Reset() {
 	*x = Control{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1466,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1479,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Control) GetOp() isControl_Op {
@@ -1437,7 +1533,7 @@ type Size struct {
 
 func (x *Size) Reset() {
 	*x = Size{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1545,7 @@ func (x *Size) String() string {
 func (*Size) ProtoMessage() {}
 
 func (x *Size) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1558,7 @@ func (x *Size) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Size.ProtoReflect.Descriptor instead.
 func (*Size) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Size) GetRows() uint32 {
@@ -1493,7 +1589,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1601,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1614,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Reply) GetError() string {
@@ -1566,7 +1662,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1674,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1687,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1666,7 +1762,7 @@ type FileInfo struct {
 
 func (x *FileInfo) Reset() {
 	*x = FileInfo{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1774,7 @@ func (x *FileInfo) String() string {
 func (*FileInfo) ProtoMessage() {}
 
 func (x *FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1787,7 @@ func (x *FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileInfo.ProtoReflect.Descriptor instead.
 func (*FileInfo) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FileInfo) GetPath() string {
@@ -1777,12 +1873,20 @@ const file_agent_proto_rawDesc = "" +
 	"\x04door\x18\t \x01(\v2\x15.quavon.agent.v1.DoorH\x00R\x04door\x124\n" +
 	"\aconnect\x18\n" +
 	" \x01(\v2\x18.quavon.agent.v1.ConnectH\x00R\aconnectB\x04\n" +
-	"\x02op\"\xb9\x01\n" +
+	"\x02op\"\xe9\x01\n" +
 	"\x05Setup\x124\n" +
 	"\boverlays\x18\x01 \x03(\v2\x18.quavon.agent.v1.OverlayR\boverlays\x12+\n" +
 	"\x05binds\x18\x02 \x03(\v2\x15.quavon.agent.v1.BindR\x05binds\x12(\n" +
 	"\x04dirs\x18\x03 \x03(\v2\x14.quavon.agent.v1.DirR\x04dirs\x12#\n" +
-	"\rwritable_root\x18\x04 \x01(\bR\fwritableRoot\"e\n" +
+	"\rwritable_root\x18\x04 \x01(\bR\fwritableRoot\x12.\n" +
+	"\x06points\x18\x05 \x03(\v2\x16.quavon.agent.v1.PointR\x06points\"}\n" +
+	"\x05Point\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\rR\x03uid\x12\x10\n" +
+	"\x03gid\x18\x04 \x01(\rR\x03gid\x12\x12\n" +
+	"\x04body\x18\x05 \x01(\fR\x04body\x12\x14\n" +
+	"\x05renew\x18\x06 \x01(\bR\x05renew\"e\n" +
 	"\aOverlay\x12\x14\n" +
 	"\x05lower\x18\x01 \x01(\tR\x05lower\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +
@@ -1884,56 +1988,58 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_agent_proto_goTypes = []any{
 	(*Frame)(nil),    // 0: quavon.agent.v1.Frame
 	(*Hello)(nil),    // 1: quavon.agent.v1.Hello
 	(*Request)(nil),  // 2: quavon.agent.v1.Request
 	(*Setup)(nil),    // 3: quavon.agent.v1.Setup
-	(*Overlay)(nil),  // 4: quavon.agent.v1.Overlay
-	(*Bind)(nil),     // 5: quavon.agent.v1.Bind
-	(*Dir)(nil),      // 6: quavon.agent.v1.Dir
-	(*Exec)(nil),     // 7: quavon.agent.v1.Exec
-	(*Put)(nil),      // 8: quavon.agent.v1.Put
-	(*Get)(nil),      // 9: quavon.agent.v1.Get
-	(*Diff)(nil),     // 10: quavon.agent.v1.Diff
-	(*Stat)(nil),     // 11: quavon.agent.v1.Stat
-	(*KillAll)(nil),  // 12: quavon.agent.v1.KillAll
-	(*Shutdown)(nil), // 13: quavon.agent.v1.Shutdown
-	(*Door)(nil),     // 14: quavon.agent.v1.Door
-	(*Connect)(nil),  // 15: quavon.agent.v1.Connect
-	(*Control)(nil),  // 16: quavon.agent.v1.Control
-	(*Size)(nil),     // 17: quavon.agent.v1.Size
-	(*Reply)(nil),    // 18: quavon.agent.v1.Reply
-	(*Exit)(nil),     // 19: quavon.agent.v1.Exit
-	(*FileInfo)(nil), // 20: quavon.agent.v1.FileInfo
+	(*Point)(nil),    // 4: quavon.agent.v1.Point
+	(*Overlay)(nil),  // 5: quavon.agent.v1.Overlay
+	(*Bind)(nil),     // 6: quavon.agent.v1.Bind
+	(*Dir)(nil),      // 7: quavon.agent.v1.Dir
+	(*Exec)(nil),     // 8: quavon.agent.v1.Exec
+	(*Put)(nil),      // 9: quavon.agent.v1.Put
+	(*Get)(nil),      // 10: quavon.agent.v1.Get
+	(*Diff)(nil),     // 11: quavon.agent.v1.Diff
+	(*Stat)(nil),     // 12: quavon.agent.v1.Stat
+	(*KillAll)(nil),  // 13: quavon.agent.v1.KillAll
+	(*Shutdown)(nil), // 14: quavon.agent.v1.Shutdown
+	(*Door)(nil),     // 15: quavon.agent.v1.Door
+	(*Connect)(nil),  // 16: quavon.agent.v1.Connect
+	(*Control)(nil),  // 17: quavon.agent.v1.Control
+	(*Size)(nil),     // 18: quavon.agent.v1.Size
+	(*Reply)(nil),    // 19: quavon.agent.v1.Reply
+	(*Exit)(nil),     // 20: quavon.agent.v1.Exit
+	(*FileInfo)(nil), // 21: quavon.agent.v1.FileInfo
 }
 var file_agent_proto_depIdxs = []int32{
 	1,  // 0: quavon.agent.v1.Frame.hello:type_name -> quavon.agent.v1.Hello
 	2,  // 1: quavon.agent.v1.Frame.open:type_name -> quavon.agent.v1.Request
-	16, // 2: quavon.agent.v1.Frame.control:type_name -> quavon.agent.v1.Control
-	18, // 3: quavon.agent.v1.Frame.close:type_name -> quavon.agent.v1.Reply
+	17, // 2: quavon.agent.v1.Frame.control:type_name -> quavon.agent.v1.Control
+	19, // 3: quavon.agent.v1.Frame.close:type_name -> quavon.agent.v1.Reply
 	3,  // 4: quavon.agent.v1.Request.setup:type_name -> quavon.agent.v1.Setup
-	7,  // 5: quavon.agent.v1.Request.exec:type_name -> quavon.agent.v1.Exec
-	8,  // 6: quavon.agent.v1.Request.put:type_name -> quavon.agent.v1.Put
-	9,  // 7: quavon.agent.v1.Request.get:type_name -> quavon.agent.v1.Get
-	10, // 8: quavon.agent.v1.Request.diff:type_name -> quavon.agent.v1.Diff
-	11, // 9: quavon.agent.v1.Request.stat:type_name -> quavon.agent.v1.Stat
-	12, // 10: quavon.agent.v1.Request.kill_all:type_name -> quavon.agent.v1.KillAll
-	13, // 11: quavon.agent.v1.Request.shutdown:type_name -> quavon.agent.v1.Shutdown
-	14, // 12: quavon.agent.v1.Request.door:type_name -> quavon.agent.v1.Door
-	15, // 13: quavon.agent.v1.Request.connect:type_name -> quavon.agent.v1.Connect
-	4,  // 14: quavon.agent.v1.Setup.overlays:type_name -> quavon.agent.v1.Overlay
-	5,  // 15: quavon.agent.v1.Setup.binds:type_name -> quavon.agent.v1.Bind
-	6,  // 16: quavon.agent.v1.Setup.dirs:type_name -> quavon.agent.v1.Dir
-	17, // 17: quavon.agent.v1.Control.resize:type_name -> quavon.agent.v1.Size
-	19, // 18: quavon.agent.v1.Reply.exit:type_name -> quavon.agent.v1.Exit
-	20, // 19: quavon.agent.v1.Reply.info:type_name -> quavon.agent.v1.FileInfo
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 5: quavon.agent.v1.Request.exec:type_name -> quavon.agent.v1.Exec
+	9,  // 6: quavon.agent.v1.Request.put:type_name -> quavon.agent.v1.Put
+	10, // 7: quavon.agent.v1.Request.get:type_name -> quavon.agent.v1.Get
+	11, // 8: quavon.agent.v1.Request.diff:type_name -> quavon.agent.v1.Diff
+	12, // 9: quavon.agent.v1.Request.stat:type_name -> quavon.agent.v1.Stat
+	13, // 10: quavon.agent.v1.Request.kill_all:type_name -> quavon.agent.v1.KillAll
+	14, // 11: quavon.agent.v1.Request.shutdown:type_name -> quavon.agent.v1.Shutdown
+	15, // 12: quavon.agent.v1.Request.door:type_name -> quavon.agent.v1.Door
+	16, // 13: quavon.agent.v1.Request.connect:type_name -> quavon.agent.v1.Connect
+	5,  // 14: quavon.agent.v1.Setup.overlays:type_name -> quavon.agent.v1.Overlay
+	6,  // 15: quavon.agent.v1.Setup.binds:type_name -> quavon.agent.v1.Bind
+	7,  // 16: quavon.agent.v1.Setup.dirs:type_name -> quavon.agent.v1.Dir
+	4,  // 17: quavon.agent.v1.Setup.points:type_name -> quavon.agent.v1.Point
+	18, // 18: quavon.agent.v1.Control.resize:type_name -> quavon.agent.v1.Size
+	20, // 19: quavon.agent.v1.Reply.exit:type_name -> quavon.agent.v1.Exit
+	21, // 20: quavon.agent.v1.Reply.info:type_name -> quavon.agent.v1.FileInfo
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1964,7 +2070,7 @@ func file_agent_proto_init() {
 		(*Request_Door)(nil),
 		(*Request_Connect)(nil),
 	}
-	file_agent_proto_msgTypes[16].OneofWrappers = []any{
+	file_agent_proto_msgTypes[17].OneofWrappers = []any{
 		(*Control_Signal)(nil),
 		(*Control_Resize)(nil),
 	}
@@ -1974,7 +2080,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

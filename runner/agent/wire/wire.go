@@ -14,7 +14,7 @@ import (
 )
 
 // ProtocolVersion is spoken by this build; both sides must agree exactly.
-const ProtocolVersion = 3
+const ProtocolVersion = 4
 
 // Bounds of the protocol; a peer that exceeds one is cut off.
 const (

@@ -39,8 +39,8 @@ func (s *box) create(ctx context.Context, c sandbox.Config) error {
 		return err
 	}
 	h := &container.HostConfig{Tmpfs: map[string]string{
-		sandbox.GuestDir: object.AgentDir,
-		"/tmp":           object.Closed, // gVisor would make one without a limit
+		sandbox.GuestDir:  object.AgentDir,
+		object.CoveredDir: object.Closed,
 	}}
 	for _, v := range volumes {
 		h.Tmpfs[v] = object.Closed // else the engine makes a volume, for anyone to fill

@@ -73,7 +73,7 @@ type Backend struct {
 	engine *engine           // what Check has found
 	guests map[string]string // host path to volume, filled and checked
 	images map[string]*found // by the digest asked for
-	files  map[string]map[string][]byte
+	files  map[string]*sandbox.ImageFiles
 }
 
 var _ sandbox.Detached = (*Backend)(nil)
@@ -109,7 +109,7 @@ func New(c Config) (*Backend, error) {
 	}
 	b := &Backend{
 		Config: c, api: api, instance: instance, patience: patience,
-		guests: map[string]string{}, images: map[string]*found{}, files: map[string]map[string][]byte{},
+		guests: map[string]string{}, images: map[string]*found{}, files: map[string]*sandbox.ImageFiles{},
 	}
 	b.warn("")
 	return b, nil

@@ -165,7 +165,7 @@ func accept(r image.InspectResponse, img *lock.Image, p *lock.Platform) (*found,
 
 // ReadImage implements sandbox.Detached: it reads from a container that is made of
 // the image and never started, once for each image and set of files.
-func (b *Backend) ReadImage(ctx context.Context, img *sandbox.Image, max int64, paths ...string) (map[string][]byte, error) {
+func (b *Backend) ReadImage(ctx context.Context, img *sandbox.Image, max int64, paths ...string) (*sandbox.ImageFiles, error) {
 	key := img.ID + " " + strings.Join(paths, " ")
 	b.mu.Lock()
 	files := b.files[key]
@@ -173,16 +173,20 @@ func (b *Backend) ReadImage(ctx context.Context, img *sandbox.Image, max int64, 
 	if files != nil {
 		return files, nil
 	}
-	files = map[string][]byte{}
+	files = &sandbox.ImageFiles{Content: map[string][]byte{}}
 	err := b.withHelper(ctx, img.ID, nil, func(ctx context.Context, id string) error {
 		for _, path := range paths {
 			data, err := b.readFile(ctx, id, path, max)
 			if err != nil && !errdefs.IsNotFound(err) {
 				return err
 			}
-			files[path] = data
+			files.Content[path] = data
 		}
-		return nil
+		_, err := b.api.ContainerStatPath(ctx, id, object.CoveredDir)
+		if errdefs.IsNotFound(err) {
+			files.Made, err = []string{object.CoveredDir}, nil
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fault.Wrap(err, "read the image's users", "see the engine's log")

@@ -57,7 +57,7 @@ func TestJob(t *testing.T) {
 	for _, c := range []struct{ name, user, want string }{
 		{docker.Runsc, "", "1000 77 /app b given kept d 2 no network"},
 		{docker.Runsc, "root", "0 0 /root b given kept d 2 no network"},
-		{docker.Runc, "", "1000 77 /app b given kept d 0 no network"},
+		{docker.Runc, "", "1000 77 /app b given kept d 2 no network"},
 	} {
 		t.Run(c.name+" "+c.user, func(t *testing.T) {
 			host := engine.Host

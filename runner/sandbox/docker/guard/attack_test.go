@@ -433,7 +433,7 @@ func TestRouteAttacks(t *testing.T) {
 	for _, a := range []string{
 		"GET " + c + "/json", "POST " + c + "/start", "POST " + c + "/wait?condition=next-exit", "GET " + c + "/stats?stream=0&one-shot=1", "DELETE " + c + "?force=1",
 		"POST " + c + "/attach?stream=1&stdin=1&stdout=1&stderr=1", "GET " + c + "/attach/ws?stream=1&stdin=1&stdout=1", "GET " + c + "/archive?path=/etc/passwd",
-		"PUT " + c + "/archive?path=/", "HEAD " + c + "/archive?path=/", "POST " + c + "/exec", "GET " + c + "/logs?stdout=1", "GET " + c + "/top", "GET " + c + "/export",
+		"PUT " + c + "/archive?path=/", "HEAD " + c + "/archive?path=/", "HEAD " + c + "/archive?path=/tmp", "POST " + c + "/exec", "GET " + c + "/logs?stdout=1", "GET " + c + "/top", "GET " + c + "/export",
 		"GET " + c + "/changes", "POST " + c + "/update", "POST " + c + "/rename?name=quavon-" + instance + "-x", "POST " + c + "/pause", "POST " + c + "/unpause",
 		"POST " + c + "/stop", "POST " + c + "/restart", "POST " + c + "/kill", "POST " + c + "/resize?h=1&w=1", "POST /containers/prune", "POST /commit?container=" + f.container,
 		"GET /containers/foreign-" + strings.ToLower(t.Name()) + "/json", "GET /containers/" + f.container[:12] + "/json", "DELETE /containers/foreign-" + strings.ToLower(t.Name()),
@@ -574,4 +574,43 @@ func TestAttachAttacks(t *testing.T) {
 			t.Errorf("%q: %s", r, got)
 		}
 	}
+}
+
+// Of a helper's image the guard says whether it has the directory that sandboxes' containers
+// cover, and of no other path and no other container anything.
+func TestStatAttacks(t *testing.T) {
+	f := newField(t)
+	job := f.sandboxID()
+	made := f.id(f.must(f.guard, "POST", f.createURL(job), text(t, f.good(job)), 201))
+	defer f.must(f.guard, "DELETE", prefix+"/containers/"+made, "", 204)
+	id := f.sandboxID()
+	body := f.good(id)
+	body["Labels"], body["Entrypoint"] = labels(object.RoleHelper, id), []string{object.GuestPath}
+	for _, key := range []string{"Env", "AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin", "StdinOnce"} {
+		delete(body, key)
+	}
+	host, ok := body["HostConfig"].(m)
+	if !ok {
+		t.Fatal("no HostConfig")
+	}
+	delete(host, "CapAdd")
+	delete(host, "Tmpfs")
+	helper := f.id(f.must(f.guard, "POST", f.createURL(id), text(t, body), 201))
+	defer f.must(f.guard, "DELETE", prefix+"/containers/"+helper, "", 204)
+	f.before = engine.Objects()
+	stat := func(id, path string) string { return prefix + "/containers/" + id + "/archive?path=" + path }
+	if code, _ := f.do(f.guard, "HEAD", stat(helper, object.CoveredDir), ""); code != 200 && code != 404 {
+		t.Fatalf("the control: %d", code)
+	}
+	direct, _ := f.do(f.engine, "HEAD", stat(helper, object.CoveredDir), "")
+	if code, _ := f.do(f.guard, "HEAD", stat(helper, object.CoveredDir), ""); code != direct {
+		t.Errorf("the guard says %d, the engine %d", code, direct)
+	}
+	for _, url := range []string{
+		stat(made, object.CoveredDir), stat(f.container, object.CoveredDir), stat(helper, "/etc"), stat(helper, "/tmp/x"), stat(helper, "/tmp/.."), stat(helper, "tmp"),
+		stat(helper, "/etc/passwd"), stat(helper, "/tmp&path=/etc"), stat(helper, ""),
+	} {
+		f.refused(url, "HEAD", url, "")
+	}
+	f.refused("its content", "GET", stat(helper, object.CoveredDir), "")
 }

@@ -17,6 +17,9 @@ import (
 // readable are the files that may be read from a helper.
 var readable = []string{"/etc/passwd", "/etc/group", object.GuestPath}
 
+// pathStat is the header in which the engine describes a path.
+const pathStat = "X-Docker-Container-Path-Stat"
+
 // readFile passes a file of a helper's image or volume.
 func (g *Guard) readFile(c *call) error {
 	i, err := g.ours(c, object.RoleHelper)
@@ -32,11 +35,27 @@ func (g *Guard) readFile(c *call) error {
 		return err
 	}
 	defer resp.Body.Close()
-	const stat = "X-Docker-Container-Path-Stat"
-	c.w.Header().Set(stat, resp.Header.Get(stat))
+	c.w.Header().Set(pathStat, resp.Header.Get(pathStat))
 	c.w.Header().Set("Content-Type", "application/x-tar")
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = io.Copy(c.w, io.LimitReader(resp.Body, maxGuest+64<<10)) // the client may have gone
+	return nil
+}
+
+// statPath says whether a helper's image has a directory, and nothing else of it.
+func (g *Guard) statPath(c *call) error {
+	i, err := g.ours(c, object.RoleHelper)
+	if err != nil {
+		return err
+	}
+	q := url.Values{"path": {object.CoveredDir}}
+	resp, err := g.send(c.r.Context(), http.MethodHead, c.version+"/containers/"+i.ID+"/archive", q, nil, "", http.StatusOK)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	c.w.Header().Set(pathStat, resp.Header.Get(pathStat))
+	c.w.WriteHeader(http.StatusOK)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/quavon/quavon/runner/sandbox/docker/object"
 )
 
 // route is one thing a client may ask for.
@@ -81,6 +83,10 @@ func (g *Guard) table() []route {
 		},
 		{method: "DELETE", path: path(`/containers/` + idOrName), handler: g.remove, query: values("force", one, "v", one)},
 		{method: "GET", path: path(`/containers/` + idOrName + `/archive`), handler: g.readFile, query: values("path", anything)},
+		{
+			method: "HEAD", path: path(`/containers/` + idOrName + `/archive`), handler: g.statPath,
+			query: values("path", "^"+regexp.QuoteMeta(object.CoveredDir)+"$"),
+		},
 		{
 			method: "PUT", path: path(`/containers/` + idOrName + `/archive`), handler: g.fill, body: true, raw: true,
 			query: values("path", anything, "noOverwriteDirNonDir", one),

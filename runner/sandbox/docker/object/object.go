@@ -61,6 +61,10 @@ const page = 4096
 // Closed are the options of a tmpfs on which nothing can be written.
 var Closed = "ro,nosuid,nodev,noexec,mode=0555,size=" + strconv.Itoa(page)
 
+// CoveredDir is covered in every sandbox's container by a tmpfs that is closed: gVisor
+// would make one without a limit there.
+const CoveredDir = "/tmp"
+
 // AgentDir are the options of the agent's own directory.
 var AgentDir = fmt.Sprintf("rw,nosuid,nodev,mode=0700,uid=%d,gid=%d,size=%d", sandbox.AgentUID, sandbox.AgentUID, page)
 
