@@ -261,3 +261,60 @@ func TestOneHasTheLock(t *testing.T) {
 		t.Error("nobody got it")
 	}
 }
+
+// TestLinkedSince: a file that was moved away since, with a link to it left in its place,
+// is still the one that our part is taken out of.
+func TestLinkedSince(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		dir := operator(t)
+		in, _ := world(dir, "v1", nil)
+		if _, err := in.Install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		env, moved := filepath.Join(dir, ".env"), filepath.Join(dir, "etc", ".env")
+		if err := errors.Join(os.Rename(env, moved), os.Symlink(moved, env)); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			in, _ := world(dir, "v2", nil)
+			if _, err := in.Install(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := in.Uninstall(t.Context(), true); err != nil || len(r.Standing) > 0 {
+			t.Errorf("%v %v", err, r.Standing)
+		}
+		if to, err := os.Readlink(env); err != nil || to != moved {
+			t.Errorf("the link: %s %v", to, err)
+		}
+		if data, err := os.ReadFile(moved); err != nil || string(data) != operatorEnv {
+			t.Errorf("%q %v", data, err)
+		}
+	}
+}
+
+// TestBrokenLinkSince: a link to nowhere in a file's place doesn't keep the rest from going.
+func TestBrokenLinkSince(t *testing.T) {
+	t.Parallel()
+	dir := operator(t)
+	in, _ := world(dir, "v1", nil)
+	if _, err := in.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	env := filepath.Join(dir, ".env")
+	if err := errors.Join(os.Remove(env), os.Symlink("/nowhere/at/all", env)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := in.Uninstall(t.Context(), true)
+	if err != nil || len(r.Standing) != 1 || !strings.Contains(r.Standing[0].What, ".env was changed since") {
+		t.Errorf("%v %v", err, r.Standing)
+	}
+	if _, err := os.Lstat(env); err != nil {
+		t.Error(err)
+	}
+	kept, _ := filepath.Glob(filepath.Join(dir, ".quavon", "kept", ".env.*")) // a good pattern
+	if len(kept) != 1 {
+		t.Errorf("what was in it before isn't kept: %v", kept)
+	}
+}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -197,112 +195,6 @@ func failed(what string, err error) []Standing {
 		return nil
 	}
 	return []Standing{{What: fmt.Sprintf("%s: %v", what, err), Do: fault.Hint(err), Failed: true}}
-}
-
-func (j *Journal) undoLink(r Record) []Standing {
-	is, err := linkAt(r.Path)
-	switch {
-	case err != nil:
-		return []Standing{{What: r.Path + " was changed since, and stays"}}
-	case is == r.Was:
-		return failed(r.Path, remove(temporary(r.Path)))
-	case is != r.Is:
-		return []Standing{{What: r.Path + " points elsewhere by now, and stays"}}
-	case r.Was == "":
-		return failed(r.Path, remove(r.Path))
-	}
-	return failed(r.Path, j.link(r.Was, r.Path))
-}
-
-func (j *Journal) undoFile(r Record) []Standing {
-	if err := remove(temporary(r.Path)); err != nil && !errors.Is(err, unix.ENOTDIR) {
-		return failed(r.Path, err)
-	}
-	now, err := read(r.Path)
-	switch {
-	case err != nil:
-		return failed(r.Path, err)
-	case now.same(r.Before):
-		return nil
-	case now.same(r.After):
-		return failed(r.Path, j.restore(r))
-	}
-	return j.revert(r, now)
-}
-
-func (l look) same(o look) bool { return l.Existed == o.Existed && l.Contents == o.Contents }
-
-func (j *Journal) restore(r Record) error {
-	if !r.Before.Existed {
-		return remove(r.Path)
-	}
-	data, err := j.kept(r.Before.Contents)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(r.Path), 0o755); err != nil {
-		return err
-	}
-	return j.replace(r.Path, data, r.Before)
-}
-
-// revert takes our change out of a file that others have changed since. Where that
-// can't be done the file stays, and what was there before is put where it is found.
-func (j *Journal) revert(r Record, now look) []Standing {
-	if !now.Existed {
-		return nil // somebody has removed it, which is what we wanted or their business
-	}
-	if f := j.reverter(r.Path); f != nil && r.After.Existed {
-		next, ok, err := j.reverted(f, r, now)
-		switch {
-		case err != nil:
-			return failed(r.Path, err)
-		case ok && next == nil:
-			return failed(r.Path, remove(r.Path))
-		case ok:
-			return failed(r.Path, j.replace(r.Path, next, now))
-		}
-	}
-	s := Standing{What: r.Path + " was changed since, and stays"}
-	if !r.Before.Existed {
-		return []Standing{s}
-	}
-	data, err := j.kept(r.Before.Contents)
-	if err != nil {
-		return failed(r.Path, err)
-	}
-	// With the digest: one file may have more than one, and a clock go back.
-	name := filepath.Base(r.Path) + "." + time.Now().UTC().Format("20060102T150405Z") + "." + r.Before.Contents[:8]
-	path := filepath.Join(j.Dir, keptDir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return failed(r.Path, err)
-	}
-	if err := j.replace(path, data, look{Mode: 0o600, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}); err != nil {
-		return failed(r.Path, err)
-	}
-	s.Do = fmt.Sprintf("diff %s %s", path, r.Path)
-	return []Standing{s}
-}
-
-func (j *Journal) reverted(f Revert, r Record, now look) (next []byte, ok bool, err error) {
-	var before []byte
-	if r.Before.Existed {
-		if before, err = j.kept(r.Before.Contents); err != nil {
-			return nil, false, err
-		}
-	}
-	after, err := j.kept(r.After.Contents)
-	if err != nil {
-		return nil, false, err
-	}
-	return f(before, after, now.data)
-}
-
-func (j *Journal) reverter(path string) Revert {
-	if j.Revert == nil {
-		return nil
-	}
-	return j.Revert(path)
 }
 
 // Plan is what Uninstall would take back, newest first.
