@@ -19,7 +19,9 @@ type host struct {
 	// base is the directory of all; dir is the installation's, state quavon's, lib gVisor's
 	// and engine that of the engine's daemon.json.
 	base, dir, state, lib, engine string
-	env                           []string
+	// client is where the docker command is.
+	client string
+	env    []string
 }
 
 // newHost makes a host in a directory of its own.
@@ -52,6 +54,7 @@ func startHost(t *testing.T, base string) *host {
 		}
 	})
 	root := h.output(script, "fetch")
+	h.client = filepath.Join(root, "usr/bin")
 	h.output(script, "start", h.engine, "-")
 	// The client finds plugins in its configuration.
 	plugins := in("docker/cli-plugins")
@@ -61,8 +64,9 @@ func startHost(t *testing.T, base string) *host {
 	if err := os.Symlink(filepath.Join(root, "usr/libexec/docker/cli-plugins/docker-compose"), filepath.Join(plugins, "docker-compose")); err != nil {
 		t.Fatal(err)
 	}
-	h.env = append(os.Environ(),
-		"PATH="+filepath.Join(root, "usr/bin")+":"+os.Getenv("PATH"), "DOCKER_CONFIG="+in("docker"),
+	// A program is looked for in this process's own PATH, not in the one it is given.
+	t.Setenv("PATH", filepath.Join(root, "usr/bin")+":"+os.Getenv("PATH"))
+	h.env = append(os.Environ(), "DOCKER_CONFIG="+in("docker"),
 		"DOCKER_HOST=unix://"+filepath.Join(h.engine, "docker.sock"), "QUAVON_STATE_DIR="+h.state, "NO_COLOR=1",
 	)
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
@@ -84,6 +88,9 @@ func (h *host) output(name string, args ...string) string {
 
 func (h *host) try(name string, args ...string) (string, error) {
 	h.t.Helper()
+	if name == "docker" { // the engine's own, whatever this machine has
+		name = filepath.Join(h.client, name)
+	}
 	cmd := exec.Command(name, args...)
 	cmd.Dir = h.dir
 	if h.env == nil {
