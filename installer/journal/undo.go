@@ -18,11 +18,11 @@ import (
 // Standing is something that could not be taken back.
 type Standing struct {
 	// What stands, and why.
-	What string
+	What string `json:"what"`
 	// Do is what to type, "" when it only needs to be known.
-	Do string
+	Do string `json:"do,omitempty"`
 	// Failed says that another try may succeed.
-	Failed bool
+	Failed bool `json:"failed"`
 }
 
 // Interrupted are the phases that an earlier process began and did not end.
