@@ -1,11 +1,8 @@
 package commands
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,11 +10,9 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/doctor"
-	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/egress"
 	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/smoke"
 )
 
@@ -28,11 +23,11 @@ var egressProbes = []string{"E3-host", "E3-door", "E1-allowed", "E2-door"}
 // egress looks at the way out: with servers of the test's own behind the proxy's code,
 // then with the door that jobs have.
 func (s *localSandbox) egress(ctx context.Context) doctor.Finding {
-	image, err := s.rootImage()
+	root, inImage, err := s.root(ctx)
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	report, err := smoke.For(s.runner, image).Run(ctx, smoke.Options{Root: os.Geteuid() == 0, Only: egressProbes})
+	report, err := smoke.For(s.runner, root.Image).Run(ctx, smoke.Options{Root: os.Geteuid() == 0, Only: egressProbes})
 	if err != nil {
 		return doctor.Unknown(err)
 	}
@@ -57,19 +52,11 @@ func (s *localSandbox) egress(ctx context.Context) doctor.Finding {
 		f.Details = unsure
 		return f
 	}
-	return s.production(ctx, image, held)
-}
-
-// rootImage is the image that tests run in, "" where the host's toolchain can be shown.
-func (s *localSandbox) rootImage() (string, error) {
-	if why, ok := s.runner.Backend.Policies()[sandbox.PolicyRootHost]; ok && why == sandbox.Enforced {
-		return "", nil
-	}
-	return s.anyImage()
+	return triedIn(inImage, s.production(ctx, root, held))
 }
 
 // production tries the door that jobs have.
-func (s *localSandbox) production(ctx context.Context, image string, held []string) doctor.Finding {
+func (s *localSandbox) production(ctx context.Context, root job.Root, held []string) doctor.Finding {
 	door := s.runner.Door
 	if door == nil {
 		return doctor.Passed("nothing comes out; no registries are named, so no step has a way out", held...)
@@ -82,7 +69,7 @@ func (s *localSandbox) production(ctx context.Context, image string, held []stri
 		}
 		held = append(held, "the egress service at "+addr+" answers, and reads tokens")
 	}
-	got, err := s.knock(ctx, image, rules)
+	got, err := s.knock(ctx, root, rules)
 	if err != nil {
 		return doctor.Unknown(fmt.Errorf("jobs' own door could not be tried: %w", err))
 	}
@@ -105,13 +92,12 @@ func (s *localSandbox) production(ctx context.Context, image string, held []stri
 
 // knock asks the door from a job for another host, for an address, and for the first
 // host that is allowed.
-func (s *localSandbox) knock(ctx context.Context, image string, rules []string) (map[string]probe.Line, error) {
+func (s *localSandbox) knock(ctx context.Context, root job.Root, rules []string) (map[string]probe.Line, error) {
 	const id = "E1-allowed" // of quavon-guest's probes the one that says what it is told to
 	connect := func(sub, target string) string {
 		say := "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n"
 		return sub + " " + base64.StdEncoding.EncodeToString([]byte(say)) + "."
 	}
-	in := probe.Input{Nonce: strings.ToLower(rand.Text()[:12]), Probes: []string{id}}
 	knocks := []string{connect("another-host", "denied.quavon-doctor.invalid:443"), connect("an-address", "127.0.0.1:443")}
 	allow := []string{"quavon-doctor.invalid"}
 	if len(rules) > 0 {
@@ -120,32 +106,17 @@ func (s *localSandbox) knock(ctx context.Context, image string, rules []string) 
 			knocks = append(knocks, connect("allowed", host+":443"))
 		}
 	}
-	in.Params = map[string][]string{id: knocks}
-	doc, err := json.Marshal(in)
+	got, err := s.try(ctx, root, trial{
+		name: "door", probes: []string{id}, params: map[string][]string{id: knocks}, limits: job.Limits{Wall: time.Minute}, allow: allow,
+	})
 	if err != nil {
 		return nil, err
 	}
-	root := job.Root{Kind: job.RootHost}
-	if image != "" {
-		root = job.Root{Kind: job.RootImage, Image: image}
-	}
-	var out bytes.Buffer
-	res, err := s.runner.Run(ctx, job.Spec{
-		ID: "doctor-door-" + in.Nonce, Root: root, Allow: allow, Limits: job.Limits{Output: 1 << 20, Wall: time.Minute},
-		Steps: []job.Step{{Argv: []string{smoke.Program, probe.Command}, Dir: "/tmp", Network: job.NetworkRegistries}},
-	}, runner.Streams{Stdin: bytes.NewReader(append(doc, '\n')), Stdout: &out})
-	if err != nil {
-		return nil, err
-	}
-	got := map[string]probe.Line{}
-	for line := range bytes.Lines(out.Bytes()) {
-		var l probe.Line
-		if json.Unmarshal(line, &l) == nil && l.Nonce == in.Nonce && l.Kind == probe.KindResult {
-			got[l.Sub] = l
+	for _, k := range knocks {
+		sub, _, _ := strings.Cut(k, " ")
+		if _, ok := got.results[sub]; !ok {
+			return nil, fmt.Errorf("the job ended with %d (%s), and said %.300q", got.Exit, got.Reason, got.out)
 		}
 	}
-	if len(got) < len(knocks) {
-		return nil, fmt.Errorf("the job ended with %d (%s), and said %.300q", res.Exit, res.Reason, out.String())
-	}
-	return got, nil
+	return got.results, nil
 }

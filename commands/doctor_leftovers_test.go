@@ -37,10 +37,10 @@ func TestTraces(t *testing.T) {
 	if found := traces([]string{"another"}, dir); len(found) > 0 {
 		t.Errorf("another's: %q", found)
 	}
-	if f := limitsFinding([]string{"memory"}, nil, nil, []string{"process 1"}); f.State != doctor.Fail || f.Fix == "" {
+	if f := (&limitsSeen{held: []string{"memory"}, left: []string{"process 1"}}).finding(); f.State != doctor.Fail || f.Fix == "" {
 		t.Errorf("%s %s", f.State, f.Message)
 	}
-	if f := limitsFinding([]string{"memory"}, nil, []string{"disk: x"}, nil); f.State != doctor.Error {
+	if f := (&limitsSeen{held: []string{"memory"}, unsure: []string{"disk: x"}}).finding(); f.State != doctor.Error {
 		t.Errorf("%s %s", f.State, f.Message)
 	}
 }

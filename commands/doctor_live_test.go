@@ -62,7 +62,8 @@ func newStack(t *testing.T) *stack {
 		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	l := engine.Add(t, dockertest.Busybox(t, v1.Config{User: "app"}, imagetest.Entry{Type: '5', Name: "tmp", Mode: 0o1777}))
+	// Nothing of what is tested needs anything in an image.
+	l := engine.Add(t, imagetest.Image(t, v1.Config{User: "1000:1000"}, imagetest.Gzip(t, imagetest.Tar(t, imagetest.File("only", "a file\n")))))
 	doc, err2 := l.Encode()
 	s.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DOCKER_HOST=" + engine.Host,

@@ -97,7 +97,7 @@ func TestSandboxFails(t *testing.T) {
 		"bad-lock":  {"QD953", real, map[string]string{lock.EnvFile: badLock}, nil, doctor.Fail, badLock, "", nil},
 		"no-lock":   {"QD953", real, map[string]string{lock.EnvFile: filepath.Join(dir, "none.json")}, nil, doctor.Fail, "none.json", "", nil},
 		"no-egress": {"QD956", real, map[string]string{envEgressProxy: "127.0.0.1:1"}, func(s *localSandbox) { s.runner.Door = egress.Local{} }, doctor.Fail, "127.0.0.1:1 can't serve", "docker compose logs sandbox-egress", nil},
-		"no-limit":  {"QD958", real, nil, func(s *localSandbox) { s.runner.Backend = weakBackend(t, "no-disk-limit", real, s.runner) }, doctor.Fail, "disk: the job ended with", "QD903", mended},
+		"no-limit":  {"QD958", real, nil, func(s *localSandbox) { s.runner.Backend = weakBackend(t, "no-disk-limit", real, s.runner) }, doctor.Fail, "disk: the job wrote", "QD903", mended},
 		// Path and arguments are sound; the program adds its own.
 		"wrapper": {"QD957", write("runsc.sh", "#!/bin/sh\nexec "+real+" --debug \"$@\"\n", 0o755), nil, nil, doctor.Fail, "isn't the registered runtime", "give this host no jobs", mended},
 		"another-runtime": {"QD957", real, nil, func(s *localSandbox) {
