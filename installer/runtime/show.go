@@ -47,10 +47,16 @@ func (p *plan) changes(r *Runtime) (all []phase.Change) {
 	return all
 }
 
-// passwords are in URLs, as of proxies.
-var passwords = regexp.MustCompile(`://[^/@"\s]+@`)
+// Passwords are in URLs, as of proxies, and secrets in settings of logging drivers.
+var (
+	inURL  = regexp.MustCompile(`(:\\?/\\?/)[^/"\s]+@`)
+	byName = regexp.MustCompile(`(?i)("[^"]*(?:token|passw|secret|credential)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"`)
+)
 
-func masked(text []byte) string { return passwords.ReplaceAllString(string(text), "://…@") }
+// masked is a text without them.
+func masked(text []byte) string {
+	return byName.ReplaceAllString(inURL.ReplaceAllString(string(text), "$1…@"), `$1"…"`)
+}
 
 // offer says what virtual machines would still need where the kernel makes them, and
 // why it makes none where it should.
