@@ -47,6 +47,9 @@ func TestFaults(t *testing.T) {
 			end := h.override("services: {valkey: {ports: [\"127.0.0.1:6390:6379\"], networks: [outside]}}\nnetworks: {outside: {}}\n")
 			return func() { h.docker("rm", "-f", "taken"); h.docker("rmi", "taken"); end() }
 		}, yes, "6390"},
+		{"another installation", h.neighbour, yes, "which these would replace"},
+		{"a compose.yaml of one's own", func() func() { return h.file("compose.yaml", "services: {}\n") }, yes, "not written by"},
+		{"an override that is a pipe", func() func() { return h.pipe("compose.override.yaml") }, yes, "is no file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h.t = t
@@ -132,13 +135,43 @@ func (h *host) replaced(path, old, now string) func() {
 	}
 }
 
-func (h *host) override(text string) func() {
+func (h *host) override(text string) func() { return h.file("compose.override.yaml", text) }
+
+func (h *host) file(name, text string) func() {
 	h.t.Helper()
-	h.write("compose.override.yaml", text)
+	h.write(name, text)
+	return func() { h.remove(name) }
+}
+
+func (h *host) pipe(name string) func() {
+	h.t.Helper()
+	if err := syscall.Mkfifo(filepath.Join(h.dir, name), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	return func() { h.remove(name) }
+}
+
+func (h *host) remove(name string) {
+	h.t.Helper()
+	if err := os.Remove(filepath.Join(h.dir, name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// neighbour is a service of another directory, which an installation and an uninstall leave
+// running, with what compose has made for it.
+func (h *host) neighbour() func() {
+	h.t.Helper()
+	h.write("neighbour/compose.yaml", "name: quavon\nvolumes: {data: {}}\n"+
+		"services: {web: {image: neighbour, command: [/bin/sleep, \"1000\"], volumes: [\"data:/data\"]}}\n")
+	h.output("sh", "-c", "tar -C sources/box/root -c . | docker import - neighbour && cd neighbour && docker compose up -d")
+	before := h.docker("ps", "-q")
 	return func() {
-		if err := os.Remove(filepath.Join(h.dir, "compose.override.yaml")); err != nil {
-			h.t.Fatal(err)
+		h.output(filepath.Join(sandboxtest.Module(h.t), "bin", "quavon"), "uninstall", "--purge", "--yes", "--lib", h.lib)
+		if now := h.docker("ps", "-q"); before == "" || now != before {
+			h.t.Errorf("the neighbour's container %q is %q by now", before, now)
 		}
+		h.output("sh", "-c", "cd neighbour && docker compose down -v -t 1 && docker rmi neighbour && rm -r ../neighbour")
 	}
 }
 
