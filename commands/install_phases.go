@@ -31,7 +31,8 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 		return nil, nil, err
 	}
 	o.target = t
-	accepted := func(risk string) bool { return slices.Contains(o.Accept, risk) }
+	in := &installer.Installer{}
+	accepted := func(risk string) bool { return slices.Contains(in.Accept, risk) } // also by an answer
 	var images compose.Builder = &installImages{program: o.program, target: t, secrets: o.Secrets, network: o.Network}
 	beside := func() (string, error) { return o.findRunsc("") }
 	if o.bundle != nil {
@@ -49,7 +50,7 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 	}
 	phases = append(phases, compose.Phases(compose.Options{Target: t, Images: images, Smoke: o.smoke, Forget: forgetImage})...)
 	show := newInstallView(o.program, o.Dir)
-	in := &installer.Installer{
+	*in = installer.Installer{
 		Target: t, Phases: phases, View: show, Accept: o.Accept, Yes: o.Yes, Retain: o.Retain, From: o.From,
 		Again: o.again(), Hurry: o.Hurry,
 		Journal: journal.Options{Dir: t.State(), Version: ownVersion(), Revert: o.reverter(t), Data: func(path string) bool {

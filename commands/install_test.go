@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/commands/iostreams"
+	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/installer/runtime"
 	"github.com/quavon/quavon/runner/state/statetest"
 	"github.com/quavon/quavon/test/need"
 )
@@ -178,5 +180,25 @@ func TestBundleIntoADevice(t *testing.T) {
 		if code == exitOK || !strings.Contains(errOut, path+" is no file") {
 			t.Errorf("%s: %d %s", path, code, errOut)
 		}
+	}
+}
+
+// TestAcceptedByAnswer: a risk that somebody accepts when asked counts as one of the flags.
+func TestAcceptedByAnswer(t *testing.T) {
+	t.Parallel()
+	o := &installOptions{program: &program{
+		IO: iostreams.System(nil, nil, nil), LookupEnv: func(string) (string, bool) { return "", false },
+	}, Dir: t.TempDir(), DockerHost: "unix:///none"}
+	in, _, err := o.installer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ok := in.Phases[1].(*runtime.Runtime)
+	if !ok || r.Accepted(phase.RestartDocker) {
+		t.Fatal("the phase of gVisor accepts without a word")
+	}
+	in.Accept = append(in.Accept, phase.RestartDocker)
+	if !r.Accepted(phase.RestartDocker) {
+		t.Error("an answer doesn't count")
 	}
 }

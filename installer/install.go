@@ -148,7 +148,7 @@ func (in *Installer) consent(plan []Planned) error {
 }
 
 // ErrDeclined is what became of a question.
-var ErrDeclined = fault.New("not confirmed, and nothing was changed", "")
+var ErrDeclined = fault.New("not confirmed: none of these changes was made", "")
 
 // apply makes the phases stand, one by one, the last of them together.
 func (in *Installer) apply(ctx context.Context, j *journal.Journal, phases []phase.Phase, r *Report) error {
