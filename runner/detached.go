@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -43,14 +44,17 @@ func openDetached(ctx context.Context, b sandbox.Detached, r job.Root) (root, er
 			What: fmt.Sprintf("can't run the image %s", r.Image), Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected),
 		}
 	}
-	return detachedRoot{newImageUser(as, img.Env, img.WorkDir), img.ID, pointsIn(files.Made)}, nil
+	return detachedRoot{newImageUser(as, img.Env, img.WorkDir), img.ID, pointsIn(img.WorkDir, files.Made)}, nil
 }
 
 // pointsIn are what the agent makes in the image's root, as the store does in its own.
 // What the backend has made has its owner and mode from nobody; an empty /etc/hosts is
 // taken for its, too, since an engine makes one in the root of every container.
-func pointsIn(made []string) []agent.Point {
+func pointsIn(workDir string, made []string) []agent.Point {
 	var points []agent.Point
+	if workDir != "" {
+		points = append(points, agent.Point{Path: path.Join("/", workDir), Mode: 0o755, Follow: true})
+	}
 	for _, p := range image.Points() {
 		mode := fs.FileMode(p.Mode) & fs.ModePerm
 		if p.Mode&unix.S_ISVTX != 0 {

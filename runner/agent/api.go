@@ -44,6 +44,9 @@ type Point struct {
 	// Renew gives a directory or an empty file that is there this owner and mode too: the
 	// image has none, whoever has made it.
 	Renew bool
+	// Follow makes a directory where the root's links lead instead of replacing them, and
+	// nothing where that can't be: whoever starts there is told.
+	Follow bool
 }
 
 // Overlay shows Lower at Target with a writable layer of the job's own.

@@ -80,7 +80,7 @@ func (c *Client) Setup(ctx context.Context, s Setup) error {
 	req := &agentpb.Setup{WritableRoot: s.WritableRoot}
 	for _, p := range s.Points {
 		req.Points = append(req.Points, &agentpb.Point{
-			Path: p.Path, Mode: posixMode(p.Mode), Uid: p.UID, Gid: p.GID, Body: []byte(p.Body), Renew: p.Renew,
+			Path: p.Path, Mode: posixMode(p.Mode), Uid: p.UID, Gid: p.GID, Body: []byte(p.Body), Renew: p.Renew, Follow: p.Follow,
 		})
 	}
 	for _, o := range s.Overlays {

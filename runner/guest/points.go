@@ -13,11 +13,15 @@ import (
 )
 
 // makePoint makes below root what it must have and an image may lack. No link of the image's is
-// followed, so that nothing is made elsewhere: what is in the way is replaced, as it is
+// followed, unless that is asked for, so that nothing is made elsewhere: what is in the way is replaced, as it is
 // in roots that the host makes.
 func makePoint(root string, p *agentpb.Point) error {
 	if err := checkPath(p.GetPath()); err != nil {
 		return err
+	}
+	if p.GetFollow() {
+		_ = ensureLinked(filepath.Join(root, p.GetPath()), p) // a job that starts there is told
+		return nil
 	}
 	parts := strings.Split(p.GetPath()[1:], "/")
 	at := root
@@ -32,6 +36,20 @@ func makePoint(root string, p *agentpb.Point) error {
 		return ensureFile(at, p)
 	}
 	return ensureDir(at, p)
+}
+
+// ensureLinked makes a directory and those above at the end of the image's links.
+func ensureLinked(path string, p *agentpb.Point) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := ensureLinked(filepath.Dir(path), p); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	return own(path, p)
 }
 
 func ensureDir(path string, p *agentpb.Point) error {

@@ -597,7 +597,9 @@ type Point struct {
 	Gid  uint32 `protobuf:"varint,4,opt,name=gid" json:"gid,omitempty"`
 	Body []byte `protobuf:"bytes,5,opt,name=body" json:"body,omitempty"`
 	// renew gives a directory or an empty file that is there this owner and mode too.
-	Renew         bool `protobuf:"varint,6,opt,name=renew" json:"renew,omitempty"`
+	Renew bool `protobuf:"varint,6,opt,name=renew" json:"renew,omitempty"`
+	// follow makes a directory where the root's links lead, if it can be made.
+	Follow        bool `protobuf:"varint,7,opt,name=follow" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +672,13 @@ func (x *Point) GetBody() []byte {
 func (x *Point) GetRenew() bool {
 	if x != nil {
 		return x.Renew
+	}
+	return false
+}
+
+func (x *Point) GetFollow() bool {
+	if x != nil {
+		return x.Follow
 	}
 	return false
 }
@@ -1879,14 +1888,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x05binds\x18\x02 \x03(\v2\x15.quavon.agent.v1.BindR\x05binds\x12(\n" +
 	"\x04dirs\x18\x03 \x03(\v2\x14.quavon.agent.v1.DirR\x04dirs\x12#\n" +
 	"\rwritable_root\x18\x04 \x01(\bR\fwritableRoot\x12.\n" +
-	"\x06points\x18\x05 \x03(\v2\x16.quavon.agent.v1.PointR\x06points\"}\n" +
+	"\x06points\x18\x05 \x03(\v2\x16.quavon.agent.v1.PointR\x06points\"\x95\x01\n" +
 	"\x05Point\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\rR\x03uid\x12\x10\n" +
 	"\x03gid\x18\x04 \x01(\rR\x03gid\x12\x12\n" +
 	"\x04body\x18\x05 \x01(\fR\x04body\x12\x14\n" +
-	"\x05renew\x18\x06 \x01(\bR\x05renew\"e\n" +
+	"\x05renew\x18\x06 \x01(\bR\x05renew\x12\x16\n" +
+	"\x06follow\x18\a \x01(\bR\x06follow\"e\n" +
 	"\aOverlay\x12\x14\n" +
 	"\x05lower\x18\x01 \x01(\tR\x05lower\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +

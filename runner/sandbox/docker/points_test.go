@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"maps"
 	"os"
@@ -26,6 +27,7 @@ import (
 
 // listPoints shows the places that every root has, and tries those that are for all.
 const listPoints = `b=/bin/busybox
+$b pwd
 $b stat -c '%n %F %a %u:%g' /tmp /var/tmp /workspace /cache /home/quavon /run /etc/hosts /etc/hostname
 for d in /tmp /var/tmp; do $b touch $d/new 2>/dev/null && echo $d is writable; done
 $b cat /tmp/kept /var/kept /data/kept 2>/dev/null
@@ -48,9 +50,10 @@ func TestPoints(t *testing.T) {
 		config v1.Config
 		has    []imagetest.Entry
 		other  map[string]string
-		says   string
+		// dir is where the step starts, "" for "/".
+		dir, says string
 	}{
-		"bare": {has: nil, says: both},
+		"bare": {config: v1.Config{WorkingDir: "/made/for/it"}, dir: "/made/for/it", says: both},
 		"own": {
 			has: []imagetest.Entry{
 				{Type: '5', Name: "tmp", Mode: 0o750, UID: 1000, GID: 5},
@@ -66,8 +69,9 @@ func TestPoints(t *testing.T) {
 			other: map[string]string{"/tmp": "directory 777 0:0"}, says: both + "kept in tmp\n",
 		},
 		"links": {
+			config: v1.Config{WorkingDir: "/via/it/"}, dir: "/data/it",
 			has: []imagetest.Entry{
-				imagetest.Dir("data"), imagetest.File("data/kept", "kept in data\n"), imagetest.Symlink("tmp", "data"), imagetest.Symlink("cache", "/data"),
+				imagetest.Dir("data"), imagetest.File("data/kept", "kept in data\n"), imagetest.Symlink("tmp", "data"), imagetest.Symlink("cache", "/data"), imagetest.Symlink("via", "data"),
 				imagetest.File("run", "in the way\n"),
 			},
 			says: both + "kept in data\n",
@@ -90,8 +94,8 @@ func TestPoints(t *testing.T) {
 				if !maps.Equal(got, want) {
 					t.Errorf("got  %v\nwant %v", got, want)
 				}
-				if said != c.says+"2\n" {
-					t.Errorf("got %q, want %q", said, c.says+"2\n")
+				if want := cmp.Or(c.dir, "/") + "\n" + c.says + "2\n"; said != want {
+					t.Errorf("got %q, want %q", said, want)
 				}
 			})
 		}
@@ -123,7 +127,7 @@ func pointsOf(t *testing.T, r *runner.Runner, l *lock.File) (at map[string]strin
 	var out, errOut bytes.Buffer
 	res, err := r.Run(t.Context(), job.Spec{
 		ID: "points-" + strings.ToLower(rand.Text()[:12]), Root: job.Root{Kind: job.RootImage, Image: l.Images[0].Platforms[0].Config},
-		Steps:  []job.Step{{Argv: []string{"/bin/busybox", "sh", "-c", listPoints}, Dir: "/"}},
+		Steps:  []job.Step{{Argv: []string{"/bin/busybox", "sh", "-c", listPoints}}},
 		Limits: job.Limits{Memory: 512 << 20, Pids: 100, Disk: 64 << 20},
 	}, runner.Streams{Stdout: &out, Stderr: &errOut})
 	if err != nil || res.Exit != 0 {
@@ -132,7 +136,7 @@ func pointsOf(t *testing.T, r *runner.Runner, l *lock.File) (at map[string]strin
 	at = map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		path, what, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if strings.HasPrefix(path, "/") && !strings.HasPrefix(what, "is ") {
+		if strings.HasPrefix(path, "/") && what != "" && !strings.HasPrefix(what, "is ") {
 			at[path] = what
 			continue
 		}
