@@ -88,7 +88,10 @@ func (c cli) run(ctx context.Context, show phase.Reporter, args ...string) error
 	err := cmd.Run()
 	w.Close()
 	<-done
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return fault.Wrap(fmt.Errorf("%w: %s", err, strings.Join(last, "\n")), "docker compose "+args[0],
 			"see `docker compose logs` in "+c.target.Dir)
 	}
@@ -100,7 +103,9 @@ func (c cli) output(ctx context.Context, args ...string) (string, error) {
 	cmd := c.command(ctx, args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &limited{Buffer: &out, left: maxOutput}, &limited{Buffer: &errOut, left: maxOutput}
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Run(); err != nil && ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	} else if err != nil {
 		return "", fault.Wrap(fmt.Errorf("%w: %s", err, strings.TrimSpace(errOut.String())), "docker compose "+args[0], "")
 	}
 	return out.String(), nil
@@ -128,7 +133,10 @@ func (c cli) check(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, "docker", "compose", "version", "--short")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
 		return fault.Wrap(fmt.Errorf("%w: %.200s", err, bytes.TrimSpace(out)), "the docker command has no compose plugin", hint)
 	}
 	version := strings.TrimPrefix(strings.TrimSpace(string(out)), "v")

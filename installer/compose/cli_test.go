@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // TestShellIsNotAsked: of what the shell has set, compose gets nothing that a ${NAME} of
@@ -53,6 +55,29 @@ func TestStrangeFiles(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) || time.Since(start) > time.Second {
 				t.Errorf("%s as %s: %v", name, kind, err)
 			}
+		}
+	}
+}
+
+// TestInterruptedCompose: of an interruption nothing else is said, least of all that the
+// operator's files are wrong.
+func TestInterruptedCompose(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\nexec /bin/sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	c := cli{target: &phase.Target{Dir: dir, Socket: "/s"}}
+	for name, do := range map[string]func(context.Context) error{
+		"load":  func(ctx context.Context) error { _, err := load(ctx, c); return err },
+		"run":   func(ctx context.Context) error { return c.run(ctx, &quiet{}, "up") },
+		"check": func(ctx context.Context) error { return c.check(ctx) },
+	} {
+		signal := errors.New("interrupted")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*time.Millisecond, func() { cancel(signal) })
+		if err := do(ctx); !errors.Is(err, signal) || strings.Contains(err.Error(), "not valid") || strings.Contains(fault.Hint(err), "correct") {
+			t.Errorf("%s: %v (%s)", name, err, fault.Hint(err))
 		}
 	}
 }

@@ -86,7 +86,10 @@ func load(ctx context.Context, c cli) (*project, error) {
 		return nil, err
 	}
 	out, err := c.output(ctx, "config", "--format=json")
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil:
 		return nil, fault.Wrap(err, "the compose files are not valid", "correct "+filepath.Join(c.target.Dir, overrides[0])+" or .env")
 	}
 	p := &project{}
