@@ -22,8 +22,10 @@ import (
 // volume and an image, and remember what was removed.
 type answers struct {
 	dirs []string
-	mu   sync.Mutex
-	gone []string
+	// images are the digests of those that it has.
+	images []string
+	mu     sync.Mutex
+	gone   []string
 }
 
 func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,10 +63,15 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		give([]any{map[string]any{"Id": "n1", "Name": "quavon_valkey"}})
 	case path == "/volumes":
 		give(map[string]any{"Volumes": []any{map[string]any{"Name": "quavon_valkey"}}})
+	case strings.HasPrefix(path, "/images/") && slices.Contains(a.images, strings.TrimSuffix(path[len("/images/"):], "/json")):
+		give(map[string]any{"Id": strings.TrimSuffix(path[len("/images/"):], "/json"), "RootFS": map[string]any{"Layers": []string{layer}}})
 	default:
 		http.NotFound(w, r)
 	}
 }
+
+// layer is all that the images have.
+var layer = "sha256:" + strings.Repeat("f", 64)
 
 // stackAt is an installation in a directory, with an engine that has services of some.
 func stackAt(t *testing.T, dir string, dirs ...string) (*stack, *answers) {

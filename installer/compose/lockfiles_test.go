@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,9 @@ import (
 
 	"github.com/quavon/quavon/installer/journal"
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/image/source"
 )
 
 // builder is one that makes a lock and what is beside it, or fails when it has made that.
@@ -132,6 +136,40 @@ func TestOperatorsLock(t *testing.T) {
 		}
 		if d := cmp.Diff(before, files(t, dir)); d != "" {
 			t.Errorf("with an own lock (%v) an uninstall leaves %s", own, d)
+		}
+	}
+}
+
+// TestRestorePruned: a rollback to images that are gone, also those that only jobs need,
+// ends before any service is touched, and says how to get them.
+func TestRestorePruned(t *testing.T) {
+	t.Parallel()
+	s, a := stackAt(t, t.TempDir())
+	l := &lock.File{SchemaVersion: lock.SchemaVersion, Builder: lock.Builder{Version: "v1", Format: 1}}
+	for i, name := range []string{"box", "quavon", "valkey"} {
+		config := "sha256:" + strings.Repeat(string(rune('1'+i)), 64)
+		a.images = append(a.images, config)
+		l.Images = append(l.Images, lock.Image{Name: name, Source: lock.SourceDockerDaemon, Ref: "quavon/" + name, Platforms: []lock.Platform{
+			{Platform: source.Host().String(), Config: config, DiffIDs: []string{layer}},
+		}})
+	}
+	raw, err := l.Encode()
+	if err == nil {
+		err = os.WriteFile(s.Target.Lock(), raw, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := a.images
+	i := &images{s}
+	if err := i.Restore(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for n, img := range l.Images {
+		a.images = slices.Delete(slices.Clone(all), n, n+1)
+		err := i.Restore(t.Context(), nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "no image "+img.Name) || !strings.Contains(fault.Hint(err), "docker load") {
+			t.Errorf("without %s: %v (%s)", img.Name, err, fault.Hint(err))
 		}
 	}
 }
