@@ -17,6 +17,7 @@ import (
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/bundle"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/source"
 )
 
@@ -46,8 +47,9 @@ func (o *offlineOptions) check(fetches ...string) error {
 type offline struct {
 	*program
 	bundle *bundle.Bundle
-	// dir has the bundle's programs in bin while the installation runs.
-	dir string
+	// dir has the bundle's programs in bin while the installation runs, in store's scratch.
+	dir   string
+	store *image.Store
 }
 
 // openOffline checks all of the bundle before anything is changed, and unpacks the
@@ -78,12 +80,12 @@ func (f *offline) prepare(ctx context.Context) error {
 	if err := f.checkSelf(); err != nil {
 		return err
 	}
-	s, err := openImages()
-	if err != nil {
+	var err error
+	if f.store, err = openImages(); err != nil {
 		return err
 	}
-	if f.dir, err = os.MkdirTemp(s.Scratch(), "offline-"); err != nil {
-		return fault.Wrap(err, "unpack "+f.bundle.Path, "make "+s.Scratch()+" writable for you")
+	if f.dir, err = os.MkdirTemp(f.store.Scratch(), "offline-"); err != nil {
+		return fault.Wrap(err, "unpack "+f.bundle.Path, "make "+f.store.Scratch()+" writable for you")
 	}
 	return f.bundle.Extract(ctx, bundle.Bin(source.Host().String()), filepath.Join(f.dir, "bin"))
 }
@@ -137,13 +139,10 @@ var _ compose.Builder = (*offlineImages)(nil)
 
 func (i *offlineImages) with(use func(*imagebuild.Unpacker) error) (err error) {
 	u := &imagebuild.Unpacker{
-		Bundle: i.bundle, Lock: i.target.Lock(),
+		Bundle: i.bundle, Lock: i.target.Lock(), Store: i.store,
 		Connect: func(ctx context.Context) (*engine.Engine, error) {
 			return engine.Connect(ctx, "unix://"+i.target.Socket)
 		},
-	}
-	if u.Store, err = openImages(); err != nil {
-		return err
 	}
 	defer func() { err = errors.Join(err, u.Close()) }()
 	return use(u)

@@ -98,7 +98,7 @@ func (s *Store) Collect(ctx context.Context, keep func(*Record) bool) (Collected
 }
 
 // sweep removes working directories and roots without a record, unless an import
-// that holds the image's lock is about to need them.
+// that holds the image's lock is about to need them, or who has Scratch.
 func (s *Store) sweep(c *Collected) error {
 	for _, d := range []string{tmpDir, rootsDir} {
 		entries, err := os.ReadDir(filepath.Join(s.dir, d))
@@ -106,8 +106,11 @@ func (s *Store) sweep(c *Collected) error {
 			return err
 		}
 		for _, e := range entries {
-			hex := strings.TrimSuffix(e.Name(), ".erofs")
-			if err := s.sweepOne(filepath.Join(s.dir, d, e.Name()), hex, c); err != nil {
+			lock := strings.TrimSuffix(e.Name(), ".erofs")
+			if _, err := v1.NewHash("sha256:" + lock); err != nil {
+				lock = scratchLock
+			}
+			if err := s.sweepOne(filepath.Join(s.dir, d, e.Name()), lock, c); err != nil {
 				return fmt.Errorf("remove what an import left: %w", err)
 			}
 		}

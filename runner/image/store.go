@@ -37,6 +37,8 @@ const (
 	rootsDir   = "roots"
 	locksDir   = "locks"
 	tmpDir     = "tmp"
+
+	scratchLock = "scratch"
 )
 
 // Store is a directory of images. It is safe for concurrent use, also by several
@@ -47,6 +49,8 @@ type Store struct {
 	required *lock.File
 	// beside is where bundles lie that the store doesn't have yet.
 	beside string
+	// scratch is held, shared with others, by who has asked for Scratch.
+	scratch *flock.Flock
 }
 
 // OpenStore opens the store in dir, which only the caller's user can write to,
@@ -57,7 +61,7 @@ func OpenStore(dir string) (*Store, error) {
 			return nil, fault.Wrap(err, "can't open the image store", "make "+dir+" writable for you")
 		}
 	}
-	return &Store{dir: dir}, nil
+	return &Store{dir: dir, scratch: flock.New(filepath.Join(dir, locksDir, scratchLock))}, nil
 }
 
 func (s *Store) record(id v1.Hash) string { return filepath.Join(s.dir, recordsDir, id.Hex+".json") }
@@ -67,8 +71,12 @@ func (s *Store) work(id v1.Hash) string   { return filepath.Join(s.dir, tmpDir, 
 // Path is a place beside the store's own files, for what is made from its images.
 func (s *Store) Path(name string) string { return filepath.Join(s.dir, name) }
 
-// Scratch is a directory for temporary files that are as big as images.
-func (s *Store) Scratch() string { return filepath.Join(s.dir, tmpDir) }
+// Scratch is a directory for temporary files that are as big as images. What lies there is
+// left alone while a store that was asked for it is in use.
+func (s *Store) Scratch() string {
+	_ = s.scratch.RLock() // who can't lock can't write there either
+	return filepath.Join(s.dir, tmpDir)
+}
 
 const pollLock = 20 * time.Millisecond
 

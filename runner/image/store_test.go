@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -315,6 +316,39 @@ func TestInUse(t *testing.T) {
 	if _, err := os.Stat(root.Path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the root: %v", err)
 	}
+}
+
+// TestScratchInUse: what somebody is writing isn't a leftover yet.
+func TestScratchInUse(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "images")
+	open := func() *image.Store {
+		s, err := image.OpenStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	collect := func() []string {
+		c, err := open().Collect(t.Context(), func(*image.Record) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leftovers
+	}
+	user, left := open(), filepath.Join(dir, "tmp", "bundle-1")
+	for use, want := range []int{1, 0} {
+		if err := os.Mkdir(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if use == 1 {
+			user.Scratch()
+		}
+		if got := collect(); len(got) != want {
+			t.Errorf("removed %q, want %d", got, want)
+		}
+	}
+	runtime.KeepAlive(user)
 }
 
 // TestTwoImporters imports, uses and removes one image at once.
