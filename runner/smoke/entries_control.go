@@ -52,10 +52,16 @@ func plantSecrets(_ context.Context, b *Bench) error {
 // environment: a shell or, where there is none, as in an image of the services alone,
 // the agent's own program.
 func plantCommandLine(b *Bench) error {
-	argv := []string{"/bin/sh", "-c", "read x", Secret()}
-	if _, err := os.Stat(argv[0]); errors.Is(err, fs.ErrNotExist) {
-		argv = []string{b.Guest, probe.Command, Secret()}
+	if _, err := os.Stat(shell); errors.Is(err, fs.ErrNotExist) {
+		return plantWaiting(b, b.Guest, probe.SubCommand, Secret())
 	}
+	return plantWaiting(b, shell, "-c", "read x", Secret())
+}
+
+const shell = "/bin/sh"
+
+// plantWaiting starts a program that waits for its stdin to end.
+func plantWaiting(b *Bench, argv ...string) error {
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by its stdin
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -64,22 +70,22 @@ func plantCommandLine(b *Bench) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	shown := func() error {
+		return errors.Join(awaitCanary(cmd.Process.Pid, "cmdline"), awaitCanary(cmd.Process.Pid, "environ"))
+	}
 	b.Cleanup(func() error {
+		err := shown() // a canary that has ended proves nothing
 		in.Close()
 		_ = cmd.Wait() // it fails at the end of its input
-		return nil
+		return err
 	})
-	for _, file := range []string{"cmdline", "environ"} {
-		if err := awaitCanary(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return shown()
 }
 
 // awaitCanary waits until a canary is in a process's file: a new program's arguments
 // show a moment after it was started.
-func awaitCanary(file string) error {
+func awaitCanary(pid int, name string) error {
+	file := fmt.Sprintf("/proc/%d/%s", pid, name)
 	for range 200 {
 		data, err := os.ReadFile(file)
 		if err != nil {
