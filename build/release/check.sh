@@ -65,20 +65,20 @@ verify() {
 }
 verify "$sums" | grep 'Verified OK' | sed 's/^/   /'
 sed 's/0/1/' "$sums" >"$work/changed"
-verify "$work/changed" | grep -m 1 'invalid signature' | sed 's/^/   /'
+verify "$work/changed" | grep 'invalid signature' | sed 's/^/   /'
 sha256sum --quiet --check "$sums"
 
 step "archives: the programs for each architecture, by one owner and with one time"
 for a in *.tar.gz; do
 	tar -tvzf "$a" | awk -v a="$a" '$2 != "root/root" { print a ": " $0; bad = 1 } { times[$4 $5] = 1; n++ } END { exit bad || length(times) != 1 || n < 20 }'
-	for p in quavon quavon-guest runsc; do tar -tzf "$a" | grep -qx "[^/]*/$p"; done
+	for p in quavon quavon-guest runsc; do tar -tzf "$a" | grep -x "[^/]*/$p" >/dev/null; done # -q would end tar by SIGPIPE
 done
 
 step "the programs for arm64 start, emulated"
 mkdir "$work/arm64"
 tar -xzf ./*_arm64.tar.gz -C "$work/arm64" --strip-components=1
-qemu-aarch64-static "$work/arm64/quavon" version | head -n 1 | sed 's/^/   /'
-qemu-aarch64-static "$work/arm64/runsc" --version | head -n 1 | sed 's/^/   /'
+qemu-aarch64-static "$work/arm64/quavon" version | sed -n '1s/^/   /p'
+qemu-aarch64-static "$work/arm64/runsc" --version | sed -n '1s/^/   /p'
 
 step "the package, in a clean root"
 "$repo/build/release/deb.sh" "$PWD"/*_amd64.deb
