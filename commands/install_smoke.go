@@ -9,9 +9,6 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 )
 
-// smokeChecks are those of the runners of a queue.
-var smokeChecks = []string{"QD951", "QD952", "QD953", "QD954", "QD955", "QD956", "QD957", "QD958"}
-
 // smoke tests the sandboxes as `quavon doctor --sandbox-smoke` does in the directory of
 // the installation: its runner makes the checks by itself, where jobs will run. Settings
 // come from .env alone, as they do for the services.
@@ -27,10 +24,7 @@ func (o *installOptions) smoke(ctx context.Context, show phase.Reporter) error {
 	}
 	d := &doctorOptions{program: &p, Smoke: true, EnvFile: o.target.Env(), settings: newSettings(doctorSettings()...)}
 	d.fromInstallation()
-	checks, err := doctor.Select((&localSandbox{doctorOptions: d}).checks(), smokeChecks)
-	if err != nil {
-		return err
-	}
+	checks := (&localSandbox{doctorOptions: d}).checks()
 	defer d.runners(checks)()
 	show.Status("testing what the sandboxes isolate")
 	r := doctor.Run(ctx, checks, nil)

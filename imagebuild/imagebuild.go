@@ -62,9 +62,9 @@ type Builder struct {
 	// Events is told what happens, from one goroutine at a time; nil for nobody.
 	Events func(Event)
 
-	mu     sync.Mutex
-	engine *engine.Engine
-	bases  map[string]*base
+	mu    sync.Mutex
+	bases map[string]*base
+	connected
 }
 
 // Event is something that happened to an image.
@@ -82,33 +82,14 @@ type Event struct {
 }
 
 func (b *Builder) tell(e Event) {
-	if b.Events == nil {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.Events(e)
+	tell(b.Events, e)
 }
 
 // docker is the engine, connected once.
 func (b *Builder) docker(ctx context.Context) (*engine.Engine, error) {
-	if b.engine != nil {
-		return b.engine, nil
-	}
-	e, err := b.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b.engine = e
-	return e, nil
-}
-
-// Close ends the connection to the engine, if there is one.
-func (b *Builder) Close() error {
-	if b.engine == nil {
-		return nil
-	}
-	return b.engine.Close()
+	return b.reach(ctx, b.Connect)
 }
 
 // platforms of an image that are asked for, among those it is declared for.

@@ -44,25 +44,11 @@ type Packer struct {
 	// Events is told what happens; nil for nobody.
 	Events func(Event)
 
-	engine *engine.Engine
+	connected
 }
 
 // Programs are paths of executables; what gVisor has beside runsc goes with it.
 type Programs struct{ Quavon, Guest, Runsc string }
-
-// Close ends the connection to the engine, if there is one.
-func (p *Packer) Close() error {
-	if p.engine == nil {
-		return nil
-	}
-	return p.engine.Close()
-}
-
-func (p *Packer) tell(e Event) {
-	if p.Events != nil {
-		p.Events(e)
-	}
-}
 
 // Pack writes the bundle. The same lock, images, programs and key give the same bytes.
 func (p *Packer) Pack(ctx context.Context, path string) (m *bundle.Manifest, err error) {
@@ -90,7 +76,7 @@ func (p *Packer) Pack(ctx context.Context, path string) (m *bundle.Manifest, err
 	}
 	m.Members = s.members()
 	m.Sort()
-	p.tell(Event{Image: filepath.Base(path), Text: "writing", Going: true})
+	tell(p.Events, Event{Image: filepath.Base(path), Text: "writing", Going: true})
 	if err := bundle.Write(ctx, path, m, s, p.Sign); err != nil {
 		return nil, fault.Wrap(err, "can't write "+path, fault.Hint(err))
 	}
@@ -217,7 +203,7 @@ func (p *Packer) stageImage(ctx context.Context, s *staged, img *lock.Image, at 
 	if err := isLocked(got, img, at); err != nil {
 		return d, err
 	}
-	p.tell(Event{Image: img.Name, Platform: at.Platform, Text: "packing"})
+	tell(p.Events, Event{Image: img.Name, Platform: at.Platform, Text: "packing"})
 	d, err = s.addImage(ctx, got)
 	if err != nil {
 		return d, err
@@ -256,14 +242,7 @@ func isLocked(got *source.Image, img *lock.Image, at *lock.Platform) error {
 // them: they are made again where they are needed.
 func (p *Packer) stageBeside(s *staged, at *lock.Platform) error {
 	dir := filepath.Dir(p.Lock)
-	var all []*lock.Signature
-	if at.Signature != nil {
-		all = append(all, at.Signature)
-	}
-	for i := range at.BaseSignatures {
-		all = append(all, &at.BaseSignatures[i].Signature)
-	}
-	for _, want := range all {
+	for _, want := range signaturesOf(at) {
 		b, err := signature.Read(filepath.Join(dir, signature.Dir), want.Bundle)
 		if errors.Is(err, fs.ErrNotExist) {
 			b, err = p.Store.Bundle(want.Bundle)
@@ -325,19 +304,16 @@ func (p *Packer) open(ctx context.Context, img *lock.Image, at *lock.Platform) (
 
 // saved gets what was built out of the engine.
 func (p *Packer) saved(ctx context.Context, img *lock.Image, at *lock.Platform, platform v1.Platform) (*source.Image, error) {
-	if p.engine == nil {
-		e, err := p.Connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p.engine = e
+	e, err := p.reach(ctx, p.Connect)
+	if err != nil {
+		return nil, err
 	}
-	has, err := InEngine(ctx, p.engine, img, at)
+	has, err := InEngine(ctx, e, img, at)
 	if errors.Is(err, engine.ErrNoImage) || errors.Is(err, ErrOtherImage) {
 		return nil, fault.Wrap(err, "it isn't here", "run `quavon build images`, or leave the platform out with --platform")
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p.engine.Save(ctx, has.ID, platform, p.Store.Scratch())
+	return e.Save(ctx, has.ID, platform, p.Store.Scratch())
 }

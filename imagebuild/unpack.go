@@ -35,15 +35,7 @@ type Unpacker struct {
 	// Events is told what happens; nil for nobody.
 	Events func(Event)
 
-	engine *engine.Engine
-}
-
-// Close ends the connection to the engine, if there is one.
-func (u *Unpacker) Close() error {
-	if u.engine == nil {
-		return nil
-	}
-	return u.engine.Close()
+	connected
 }
 
 // locked are the images of the lock for this host.
@@ -134,14 +126,11 @@ func signaturesOf(p *lock.Platform) []*lock.Signature {
 }
 
 func (u *Unpacker) inEngine(ctx context.Context, img *lock.Image, p *lock.Platform) (bool, error) {
-	if u.engine == nil {
-		e, err := u.Connect(ctx)
-		if err != nil {
-			return false, err
-		}
-		u.engine = e
+	e, err := u.reach(ctx, u.Connect)
+	if err != nil {
+		return false, err
 	}
-	switch _, err := InEngine(ctx, u.engine, img, p); {
+	switch _, err := InEngine(ctx, e, img, p); {
 	case errors.Is(err, engine.ErrNoImage), errors.Is(err, ErrOtherImage):
 		return false, nil
 	case err != nil:
@@ -230,7 +219,7 @@ func (u *Unpacker) image(ctx context.Context, img *lock.Image, p *lock.Platform)
 	}
 	if !here {
 		what.Text = "loading into the engine"
-		u.tell(what)
+		tell(u.Events, what)
 		if _, err := u.engine.LoadSource(ctx, got, Tag(img.Name, p.Config), u.Store.Scratch(), func(int) {}); err != nil {
 			return err
 		}
@@ -239,12 +228,6 @@ func (u *Unpacker) image(ctx context.Context, img *lock.Image, p *lock.Platform)
 		return err
 	}
 	return u.artefacts(ctx, got, img, p)
-}
-
-func (u *Unpacker) tell(e Event) {
-	if u.Events != nil {
-		u.Events(e)
-	}
 }
 
 func (u *Unpacker) progress(what Event) func(done, total int64) {

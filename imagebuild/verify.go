@@ -28,7 +28,7 @@ type Verifier struct {
 	// that should be there.
 	Connect func(context.Context) (*engine.Engine, error)
 
-	engine *engine.Engine
+	connected
 	failed error
 }
 
@@ -51,14 +51,6 @@ func (v *Verifier) Image(ctx context.Context, img *lock.Image, p *lock.Platform)
 		errs = append(errs, v.file(ctx, a.Path, a.SHA256, a.Size))
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-}
-
-// Close ends the connection to the engine, if there is one.
-func (v *Verifier) Close() error {
-	if v.engine == nil {
-		return nil
-	}
-	return v.engine.Close()
 }
 
 // record compares the store's record of the image.
@@ -94,13 +86,15 @@ func sameDigests(have []v1.Hash, want []string) bool {
 }
 
 func (v *Verifier) inEngine(ctx context.Context, img *lock.Image, p *lock.Platform) error {
-	if v.engine == nil && v.failed == nil {
-		v.engine, v.failed = v.Connect(ctx)
-	}
 	if v.failed != nil {
 		return fmt.Errorf("%w: %w", ErrNotChecked, v.failed)
 	}
-	_, err := InEngine(ctx, v.engine, img, p)
+	e, err := v.reach(ctx, v.Connect)
+	if err != nil {
+		v.failed = err // asked once
+		return fmt.Errorf("%w: %w", ErrNotChecked, err)
+	}
+	_, err = InEngine(ctx, e, img, p)
 	return err
 }
 
