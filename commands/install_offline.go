@@ -16,6 +16,7 @@ import (
 	"github.com/quavon/quavon/installer/compose"
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/bundle"
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/source"
@@ -104,7 +105,7 @@ func (f *offline) checkSelf() error {
 	if err != nil {
 		return err
 	}
-	sum, err := bundle.FileSum(self)
+	sum, err := disk.Sum(self)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/quavon/quavon/imagebuild/engine/enginetest"
 	"github.com/quavon/quavon/imagebuild/sign"
 	"github.com/quavon/quavon/runner/bundle"
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
@@ -217,8 +218,8 @@ func thereAndBack(t *testing.T, p *packed) {
 
 // sameBundle: the same inputs give the same bytes, and a layout that others can read.
 func sameBundle(t *testing.T, p *packed) {
-	one, err1 := bundle.FileSum(p.path)
-	two, err2 := bundle.FileSum(p.pack("c.tar"))
+	one, err1 := disk.Sum(p.path)
+	two, err2 := disk.Sum(p.pack("c.tar"))
 	if err := errors.Join(err1, err2); err != nil || one != two {
 		t.Errorf("%s, then %s: %v", one, two, err)
 	}

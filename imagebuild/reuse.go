@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"strings"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -166,14 +165,4 @@ func (b *Builder) hasSignature(s *lock.Signature) bool {
 func (b *Builder) hasSize(path string, size int64) bool {
 	info, err := os.Stat(b.beside(path))
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
-}
-
-// pause waits a little, for something that another process does.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(50 * time.Millisecond):
-		return nil
-	}
 }

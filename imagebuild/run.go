@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/runner/pause"
 )
 
 // Result of a run.
@@ -105,7 +107,7 @@ func exclude(ctx context.Context, path string) (func(), error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errors.Join(err, d.Close())
 		}
-		if err := pause(ctx); err != nil {
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}

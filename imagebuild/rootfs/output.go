@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -89,7 +90,7 @@ func (o *output) publish(ctx context.Context, a *lock.Artefact) error {
 		return err
 	}
 	o.temp = ""
-	return syncDir(filepath.Dir(o.path))
+	return disk.SyncDir(filepath.Dir(o.path))
 }
 
 // name gives the file a name of its own beside the one it shall have.
@@ -119,14 +120,6 @@ func (o *output) close() error {
 		err = os.Remove(o.temp)
 	}
 	return errors.Join(err, o.Close())
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // writeFile replaces a small file.

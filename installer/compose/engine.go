@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -258,14 +257,4 @@ func (e *engine) removeImage(ctx context.Context, tag string) error {
 		return fault.Wrap(err, "remove the image "+tag, "see the engine's log")
 	}
 	return nil
-}
-
-// pause waits a little.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

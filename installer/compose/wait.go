@@ -10,6 +10,7 @@ import (
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/pause"
 )
 
 // wait is the phase that ends when all services are healthy.
@@ -82,7 +83,7 @@ func (e *engine) await(ctx context.Context, names []string, most time.Duration, 
 		if time.Since(start) > most {
 			return e.late(ctx, units, most)
 		}
-		if err := pause(ctx, lookEvery); err != nil {
+		if err := pause.For(ctx, lookEvery); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/bounded"
+	"github.com/quavon/quavon/runner/disk"
 )
 
 // MaxFile bounds what is written or kept of one file, in bytes.
@@ -107,7 +108,7 @@ func (j *Journal) replace(path string, data []byte, as look) error {
 		_ = os.Remove(tmp) // the first error counts
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }
 
 func fill(f *os.File, data []byte, path string, as look) error {
@@ -155,15 +156,6 @@ func copyAttributes(path string, f *os.File) error {
 	return nil
 }
 
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // remove removes a file that may be gone already.
 func remove(path string) error {
 	err := os.Remove(path)
@@ -173,5 +165,5 @@ func remove(path string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/quavon/quavon/installer/phase"
+	"github.com/quavon/quavon/runner/disk"
 )
 
 // Kinds of steps.
@@ -182,7 +183,7 @@ func (t *Tx) MkdirAll(path string, mode fs.FileMode) error {
 	if err := os.Chmod(path, mode); err != nil { // whatever the umask
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }
 
 // Symlink implements phase.Tx.
@@ -228,5 +229,5 @@ func (j *Journal) link(target, path string) error {
 		_ = os.Remove(tmp) // the first error counts
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/pause"
 )
 
 // validateTime bounds `dockerd --validate`, which takes a tenth of a second.
@@ -114,7 +115,7 @@ func (d *daemon) await(ctx context.Context, want registered, patience time.Durat
 		if d.manager.kind == "" && !d.isDockerd(d.pid) {
 			break // and nobody starts it again
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -122,15 +123,6 @@ func (d *daemon) await(ctx context.Context, want registered, patience time.Durat
 		return fault.New("dockerd ended when it was to read its file again", d.manager.log()+", and start it")
 	}
 	return fault.New("dockerd did not load the runtime: "+last, d.manager.log()+"; "+d.riskOfRestart(ctx))
-}
-
-func pause(ctx context.Context, t time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(t):
-		return nil
-	}
 }
 
 // riskOfRestart says what a restart would stop.
@@ -162,7 +154,7 @@ func (d *daemon) restart(ctx context.Context) error {
 				return nil
 			}
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -3,10 +3,8 @@ package runtime
 import (
 	"context"
 	"debug/elf"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -18,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -82,16 +81,6 @@ func checkFormat(path, hint string) error {
 	return nil
 }
 
-func fileSum(path string, h hash.Hash) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
-}
-
 // copyProgram copies a program of this host.
 func copyProgram(ctx context.Context, from, to string) error {
 	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe isn't waited for
@@ -130,15 +119,6 @@ func syncTree(dir string) error {
 		if err := os.Chmod(path, 0o755); err != nil {
 			return err
 		}
-		return sync(path)
+		return disk.SyncDir(path)
 	})
-}
-
-func sync(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/url"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/runner/bounded"
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -75,7 +75,7 @@ func (s *source) ofProgram(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sum, err := fileSum(s.path, sha256.New())
+	sum, err := disk.Sum(s.path)
 	if err == nil {
 		s.version = release + "-" + sum[:8]
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -46,7 +47,7 @@ func (s *source) unpack(ctx context.Context, dir string) error {
 	if err != nil {
 		return errors.Join(fault.Wrap(err, "install gVisor from "+s.shown(), fault.Hint(err)), os.RemoveAll(tmp))
 	}
-	return sync(filepath.Dir(dir))
+	return disk.SyncDir(filepath.Dir(dir))
 }
 
 // put renames a version into its place. What is there is of no use, else nothing would

@@ -2,14 +2,13 @@ package bundle
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -31,10 +30,10 @@ func (b *Bundle) Extract(ctx context.Context, prefix, dir string) (err error) {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return err
 	}
-	if err := errors.Join(syncDir(tmp), os.Rename(tmp, dir)); err != nil {
+	if err := errors.Join(disk.SyncDir(tmp), os.Rename(tmp, dir)); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return disk.SyncDir(filepath.Dir(dir))
 }
 
 func (b *Bundle) extract(ctx context.Context, name, to string) error {
@@ -65,24 +64,4 @@ func (b *Bundle) extract(ctx context.Context, name, to string) error {
 		err = out.Sync()
 	}
 	return errors.Join(err, out.Close())
-}
-
-// FileSum is the sha256 of a file, as a manifest has it.
-func FileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

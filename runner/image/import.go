@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/flatten"
 	"github.com/quavon/quavon/runner/image/layer"
@@ -158,7 +159,7 @@ func (s *Store) publish(ctx context.Context, r *Record, f *os.File, h *treeHash)
 	if err := os.Rename(f.Name(), s.root(r.Config)); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Join(s.dir, rootsDir)); err != nil {
+	if err := disk.SyncDir(filepath.Join(s.dir, rootsDir)); err != nil {
 		return err
 	}
 	var st unix.Stat_t
@@ -169,14 +170,6 @@ func (s *Store) publish(ctx context.Context, r *Record, f *os.File, h *treeHash)
 	var err error
 	r.Root.Seen, err = Identify(f)
 	return err
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // progress adds up what all layers read.

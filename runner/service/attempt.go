@@ -12,6 +12,7 @@ import (
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/pause"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/task"
 )
@@ -161,7 +162,7 @@ func (a *attempt) handBack(ctx context.Context) {
 func lastWords(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		pause(last, stopGrace)
+		_ = pause.For(last, stopGrace)
 		cancel(errStopped)
 	})
 	return last, func() { stop(); cancel(context.Canceled) }

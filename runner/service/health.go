@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quavon/quavon/runner/pause"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/sandbox/tail"
@@ -61,7 +62,7 @@ func (s *Service) look(ctx context.Context) {
 
 // probe tests the sandboxes and opens or closes the gate.
 func (s *Service) probe(ctx context.Context) {
-	pause(ctx, s.gate.penance())
+	_ = pause.For(ctx, s.gate.penance())
 	tested := s.gate.identity()
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errSlow)
 	defer cancel()

@@ -6,13 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/hostid"
@@ -72,19 +72,11 @@ func fileDigest(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	f, err := os.Open(path)
+	digest, err := disk.Digest(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+	return digest, err
 }
 
 func kernel() string {

@@ -16,6 +16,7 @@ import (
 	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/pause"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
 )
@@ -201,7 +202,7 @@ func (s *Service) claim(ctx context.Context, n int) []*queue.Claim {
 	claims, err := s.worker.Claim(ctx, n)
 	if err != nil && ctx.Err() == nil {
 		s.Log.Warn("claiming jobs failed", "error", err)
-		pause(ctx, time.Second)
+		_ = pause.For(ctx, time.Second)
 	}
 	return claims
 }
@@ -254,12 +255,5 @@ func (s *Service) sayGoodbye(ctx context.Context) {
 	defer cancel()
 	if err := s.worker.RemoveHealth(ctx); err != nil {
 		s.Log.Warn("the health record stays until its time is over", "error", err)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/guest/probe"
 )
 
@@ -215,7 +216,7 @@ func unchanged(c *Case) Outcome {
 		return o
 	}
 	for path, before := range c.Bench.planted.digests {
-		now, err := fileDigest(path)
+		now, err := disk.Digest(path)
 		if err != nil {
 			return Outcome{CouldNotRun, err.Error()}
 		}

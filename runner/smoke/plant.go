@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/job"
 )
@@ -115,7 +116,7 @@ func plantTarget(_ context.Context, b *Bench) error {
 		paths = append(paths, b.Binary)
 	}
 	for _, p := range paths {
-		digest, err := fileDigest(p)
+		digest, err := disk.Digest(p)
 		if err != nil {
 			return err
 		}

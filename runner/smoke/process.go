@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/sandbox"
 )
 
@@ -105,7 +106,7 @@ func watchRuntime(ctx context.Context, b *Bench, live *Live) Outcome {
 // registered says whether a program is the runtime that is bound: by its digest, or
 // by its path where only that is known.
 func (b *Bench) registered(exe string) (bool, error) {
-	digest, err := fileDigest(exe)
+	digest, err := disk.Digest(exe)
 	if err != nil {
 		return false, err
 	}

@@ -3,11 +3,8 @@ package smoke
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner"
+	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/evidence"
 	"github.com/quavon/quavon/runner/guest/probe"
 	"github.com/quavon/quavon/runner/image"
@@ -63,7 +61,7 @@ type Options struct {
 // Run makes the probes. The error says that none could be made.
 func (s *Suite) Run(ctx context.Context, o Options) (*Report, error) {
 	start := time.Now()
-	digest, err := fileDigest(s.Guest)
+	digest, err := disk.Digest(s.Guest)
 	if err != nil {
 		return nil, err
 	}
@@ -266,15 +264,4 @@ func (e *Entry) judge(c *Case) Outcome {
 		return w
 	}
 	return o
-}
-
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), err
 }

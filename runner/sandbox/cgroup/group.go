@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/pause"
 )
 
 // Group is the control group of one sandbox.
@@ -147,7 +148,7 @@ func (g *Group) Kill(ctx context.Context) error {
 		for _, pid := range pids {
 			g.kill(pid)
 		}
-		if err := pause(ctx); err != nil {
+		if err := pause.For(ctx, time.Millisecond); err != nil {
 			return fmt.Errorf("processes %v do not die: %w", pids, err)
 		}
 	}
@@ -181,7 +182,7 @@ func (g *Group) Remove(ctx context.Context) error {
 			if !errors.Is(err, unix.EBUSY) {
 				return err
 			}
-			if pause(ctx) != nil {
+			if pause.For(ctx, time.Millisecond) != nil {
 				return err
 			}
 		}
@@ -194,15 +195,6 @@ func (g *Group) Remove(ctx context.Context) error {
 func (h *Host) removeParents() {
 	for _, dir := range h.dirs("") {
 		_ = os.Remove(dir)
-	}
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(time.Millisecond):
-		return nil
 	}
 }
 

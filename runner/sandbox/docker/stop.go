@@ -16,6 +16,7 @@ import (
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/pause"
 	"github.com/quavon/quavon/runner/sandbox/docker/object"
 	"github.com/quavon/quavon/runner/state"
 )
@@ -72,7 +73,7 @@ func (b *Backend) removeContainer(ctx context.Context, id string) error {
 		switch {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
-		case !errdefs.IsConflict(err) || b.pause(ctx) != nil: // someone else removes it
+		case !errdefs.IsConflict(err) || pause.For(ctx, pauseTime) != nil: // someone else removes it
 			return fmt.Errorf("remove the container: %w", err)
 		}
 	}
@@ -84,7 +85,7 @@ func (b *Backend) removeVolume(ctx context.Context, name string) error {
 		switch {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
-		case !errdefs.IsConflict(err) || b.pause(ctx) != nil:
+		case !errdefs.IsConflict(err) || pause.For(ctx, pauseTime) != nil:
 			return fmt.Errorf("remove the scratch volume: %w", err)
 		}
 	}
@@ -203,13 +204,3 @@ func (b *Backend) listed(ctx context.Context) (map[string][]string, error) {
 
 // pauseTime is between two tries of what someone else is at.
 const pauseTime = 50 * time.Millisecond
-
-// pause fails when the time is over.
-func (b *Backend) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(pauseTime):
-		return nil
-	}
-}
