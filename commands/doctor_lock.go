@@ -44,11 +44,7 @@ func (s *localSandbox) lock(ctx context.Context) (f doctor.Finding) {
 	}()
 	var wrong, unsure []string
 	checked := 0
-	for i := range l.Images {
-		img, p := l.Find(l.Images[i].Name, source.Host())
-		if p == nil {
-			continue
-		}
+	for img, p := range l.On(source.Host()) {
 		checked++
 		errs := v.Image(ctx, img, p)
 		if r, err := store.Find(p.Config); err == nil {
@@ -87,14 +83,10 @@ func (s *localSandbox) detachedLock(ctx context.Context, d sandbox.Detached) doc
 	}
 	var wrong []string
 	checked := 0
-	for i := range l.Images {
-		_, p := l.Find(l.Images[i].Name, source.Host())
-		if p == nil {
-			continue
-		}
+	for img, p := range l.On(source.Host()) {
 		checked++
 		if _, err := d.FindImage(ctx, p.Config); err != nil {
-			wrong = append(wrong, l.Images[i].Name+": "+err.Error())
+			wrong = append(wrong, img.Name+": "+err.Error())
 		}
 	}
 	f := lockFinding(ctx, checked, wrong, nil)

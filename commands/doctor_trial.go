@@ -147,9 +147,9 @@ func (s *localSandbox) imageName(digest string) string {
 	if err != nil || l == nil {
 		return digest
 	}
-	for i := range l.Images {
-		if _, p := l.Find(l.Images[i].Name, source.Host()); p != nil && p.Config == digest {
-			return l.Images[i].Name
+	for img, p := range l.On(source.Host()) {
+		if p.Config == digest {
+			return img.Name
 		}
 	}
 	return digest

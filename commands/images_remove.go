@@ -65,10 +65,8 @@ func collectImages(ctx context.Context, o *imagesGCOptions) error {
 	}
 	locked := map[string]bool{}
 	if l != nil {
-		for _, img := range l.Images {
-			if _, p := l.Find(img.Name, source.Host()); p != nil {
-				locked[p.Config] = true
-			}
+		for _, p := range l.On(source.Host()) {
+			locked[p.Config] = true
 		}
 	}
 	c, err := s.Collect(ctx, func(r *image.Record) bool {

@@ -78,9 +78,8 @@ func (o *imagesVerifyOptions) verifyLock(
 	if l == nil {
 		return 0, seen
 	}
-	for i := range l.Images {
-		img, p := l.Find(l.Images[i].Name, source.Host())
-		if p == nil || len(o.Names) > 0 && !contains(o.Names, img.Name) {
+	for img, p := range l.On(source.Host()) {
+		if len(o.Names) > 0 && !contains(o.Names, img.Name) {
 			continue
 		}
 		seen[p.Config] = true

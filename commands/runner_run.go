@@ -219,12 +219,8 @@ func offeredDetached(ctx context.Context, d sandbox.Detached, l *lock.File) []st
 // pinned lists the configs of the lock's images for this platform.
 func pinned(l *lock.File) []string {
 	var digests []string
-	for i := range l.Images {
-		for _, p := range l.Images[i].Platforms {
-			if p.Platform == source.Host().String() {
-				digests = append(digests, p.Config)
-			}
-		}
+	for _, p := range l.On(source.Host()) {
+		digests = append(digests, p.Config)
 	}
 	return digests
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
 	"github.com/quavon/quavon/templates"
 )
 
@@ -154,7 +155,7 @@ func Architecture(path string) (string, error) {
 // shim and helpers are gVisor's own, beside runsc in a release.
 const (
 	shim    = "containerd-shim-runsc-v1"
-	helpers = "gvisor-bin"
+	helpers = runsc.HelpersDir
 )
 
 func (p Programs) stage(s *staged, to, architecture string) error {

@@ -45,11 +45,9 @@ func (u *Unpacker) locked(each func(*lock.Image, *lock.Platform) error) error {
 		return fault.New("the bundle has nothing for "+here+", only for "+strings.Join(u.Bundle.Manifest.Platforms, ", "),
 			"make one with --platform "+here)
 	}
-	for _, i := range u.Bundle.Lock.Images {
-		if img, p := u.Bundle.Lock.Find(i.Name, source.Host()); p != nil {
-			if err := each(img, p); err != nil {
-				return err
-			}
+	for img, p := range u.Bundle.Lock.On(source.Host()) {
+		if err := each(img, p); err != nil {
+			return err
 		}
 	}
 	return nil

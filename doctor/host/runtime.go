@@ -12,6 +12,7 @@ import (
 
 	"github.com/quavon/quavon/doctor"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
 )
 
 func (c Config) runtime() []*doctor.Check {
@@ -67,8 +68,6 @@ func (c Config) runscVersion(ctx context.Context, file string) (string, error) {
 	return m[1], nil
 }
 
-const sidecarDir = "gvisor-bin"
-
 // runscAccess walks from the top to runsc and its helpers: read and search for
 // others everywhere, since runsc starts itself again as nobody.
 func (c Config) runscAccess(context.Context) doctor.Finding {
@@ -90,7 +89,7 @@ func (c Config) runscAccess(context.Context) doctor.Finding {
 			}
 		}
 	}
-	helpers := path.Join(path.Dir(real), sidecarDir)
+	helpers := path.Join(path.Dir(real), runsc.HelpersDir)
 	names, err := c.Host.ReadDir(helpers)
 	if err == nil {
 		need[helpers] = 0o005
@@ -138,7 +137,7 @@ func (c Config) runscSidecars(ctx context.Context) doctor.Finding {
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	dir := path.Join(path.Dir(real), sidecarDir)
+	dir := path.Join(path.Dir(real), runsc.HelpersDir)
 	names, err := c.Host.ReadDir(dir)
 	upstream := upstreamForm.FindStringSubmatch(version)
 	switch missing := errors.Is(err, fs.ErrNotExist); {

@@ -108,15 +108,13 @@ func (i *images) noteImages(tx phase.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, img := range l.Images {
-		if _, p := l.Find(img.Name, source.Host()); p != nil {
-			act := phase.Act{
-				Name: actImage, Key: tag(img.Name, p.Config), Keeps: "images in the engine and in quavon's store",
-				Data: map[string]string{"config": p.Config},
-			}
-			if err := tx.Act(act, func() error { return nil }); err != nil {
-				return err
-			}
+	for img, p := range l.On(source.Host()) {
+		act := phase.Act{
+			Name: actImage, Key: tag(img.Name, p.Config), Keeps: "images in the engine and in quavon's store",
+			Data: map[string]string{"config": p.Config},
+		}
+		if err := tx.Act(act, func() error { return nil }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -170,8 +168,8 @@ func (i *images) Restore(ctx context.Context, _ phase.Tx, _ phase.Reporter) erro
 	if _, err := i.imageIDs(ctx, l); err != nil {
 		return fault.Wrap(err, "go back", noWayBack)
 	}
-	for _, img := range l.Images {
-		if _, p := l.Find(img.Name, source.Host()); p == nil || img.Source != lock.SourceDockerDaemon {
+	for img := range l.On(source.Host()) {
+		if img.Source != lock.SourceDockerDaemon {
 			continue
 		}
 		if _, err := e.imageID(ctx, l, img.Name); err != nil {

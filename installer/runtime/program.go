@@ -18,10 +18,11 @@ import (
 
 	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/sandbox/runsc"
 )
 
 // helpers is the directory that must stay beside runsc.
-const helpers = "gvisor-bin"
+const helpers = runsc.HelpersDir
 
 var (
 	releaseForm = regexp.MustCompile(`runsc version (release-[A-Za-z0-9.-]{1,60}|[A-Za-z0-9._-]{1,60})`)

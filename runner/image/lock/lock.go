@@ -7,6 +7,7 @@ package lock
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -174,16 +175,25 @@ func (f *File) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// On are the images that the lock has for a platform, in its order.
+func (f *File) On(p v1.Platform) iter.Seq2[*Image, *Platform] {
+	return func(yield func(*Image, *Platform) bool) {
+		for i := range f.Images {
+			img := &f.Images[i]
+			for j := range img.Platforms {
+				if img.Platforms[j].Platform == p.String() && !yield(img, &img.Platforms[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Find returns an image for a platform, nil when the lock hasn't got it.
 func (f *File) Find(name string, p v1.Platform) (*Image, *Platform) {
-	for i := range f.Images {
-		if f.Images[i].Name != name {
-			continue
-		}
-		for j := range f.Images[i].Platforms {
-			if f.Images[i].Platforms[j].Platform == p.String() {
-				return &f.Images[i], &f.Images[i].Platforms[j]
-			}
+	for img, at := range f.On(p) {
+		if img.Name == name {
+			return img, at
 		}
 	}
 	return nil, nil

@@ -34,12 +34,12 @@ func (b *Backend) Runtime(context.Context) (sandbox.Runtime, error) {
 	return sandbox.Runtime{Version: b.version(), Digest: digest, Args: args, Platform: "systrap"}, nil
 }
 
-// helpersDir is where releases of gVisor have their helpers, beside runsc.
-const helpersDir = "gvisor-bin"
+// HelpersDir is where releases of gVisor have their helpers, beside runsc.
+const HelpersDir = "gvisor-bin"
 
 // helpers are the programs beside runsc that it starts, with their digests.
 func (b *Backend) helpers() (list []string, err error) {
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(b.binary), helpersDir, "*")) // the pattern is right
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(b.binary), HelpersDir, "*")) // the pattern is right
 	for _, path := range files {
 		if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
 			continue
