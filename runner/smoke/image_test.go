@@ -13,6 +13,7 @@ import (
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/smoke"
+	"github.com/quavon/quavon/test/need"
 )
 
 // rootImage gives a runner an image that names no user: its jobs are root.
@@ -45,9 +46,7 @@ func TestProductionRoot(t *testing.T) {
 // TestMutationsRoot does what TestMutations does for the probes that ask root something
 // else, with jobs that are meant to be root.
 func TestMutationsRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("weakened sandboxes are root's")
-	}
+	need.That(t, os.Geteuid() == 0, "root, who alone weakens sandboxes")
 	t.Parallel()
 	must := map[string][]string{}
 	var ids []string

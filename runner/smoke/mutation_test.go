@@ -11,6 +11,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/smoke"
 	"github.com/quavon/quavon/runner/smoke/weak"
+	"github.com/quavon/quavon/test/need"
 )
 
 // atOnce is how many weakened sandboxes are tested at the same time.
@@ -44,9 +45,7 @@ func asked(arm string) []string {
 // TestMutations runs the probes in every weakened sandbox: exactly those are broken
 // that the catalogue says.
 func TestMutations(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
-	}
+	need.That(t, os.Geteuid() == 0, "root, who alone weakens sandboxes") // as the limits and namespaces they lack
 	slots := make(chan struct{}, atOnce)
 	for _, a := range weak.Arms {
 		t.Run(a.Name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func real(t *testing.T) *Host {
 		if why == "" {
 			continue
 		}
-		if os.Geteuid() != 0 {
+		if os.Geteuid() != 0 { // Not for lack of a part: a user's groups are root's to give.
 			t.Skip(why)
 		}
 		need.Skip(t, "%s", why)

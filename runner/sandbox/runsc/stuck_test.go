@@ -25,7 +25,7 @@ func freezer(t *testing.T) (freeze func(pid int, state string)) {
 	dir := "/sys/fs/cgroup/freezer/quavon-stuck-test"
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if os.Geteuid() != 0 {
-			t.Skipf("no freezer of version 1 for a user: %v", err)
+			t.Skipf("only root has a freezer: %v", err) // Not for lack of a part.
 		}
 		need.Skip(t, "no freezer of version 1: %v", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/quavon/quavon/runner/smoke/weak"
 	"github.com/quavon/quavon/runner/smoke/weak/weaktest"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/need"
 )
 
 // symptoms say for each arm what a job sees by which the weakness shows.
@@ -97,9 +98,7 @@ func release() string {
 
 // The weakness of each arm is there, and it is not in the sandbox as it should be.
 func TestSymptoms(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("weakened sandboxes are root's") // as the limits and namespaces they lack
-	}
+	need.That(t, os.Geteuid() == 0, "root, who alone weakens sandboxes") // as the limits and namespaces they lack
 	lab := newLab(t)
 	t.Cleanup(func() { // after all arms
 		if left, _ := filepath.Glob("/sys/fs/cgroup/*/quavon/weak-*"); left != nil {
