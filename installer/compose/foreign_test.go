@@ -2,7 +2,6 @@ package compose
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 )
 
 // answers are an engine with a container of the project for each directory, a network, a
@@ -76,24 +76,8 @@ var layer = "sha256:" + strings.Repeat("f", 64)
 // stackAt is an installation in a directory, with an engine that has services of some.
 func stackAt(t *testing.T, dir string, dirs ...string) (*stack, *answers) {
 	t.Helper()
-	base, err := os.MkdirTemp("", "q") //nolint:usetesting // a short path, for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", filepath.Join(base, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := &answers{dirs: dirs}
-	s := &http.Server{Handler: a}
-	done := make(chan struct{})
-	go func() { _ = s.Serve(l); close(done) }()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-		_ = os.RemoveAll(base)
-	})
-	return &stack{Options: Options{Target: &phase.Target{Dir: dir, Socket: filepath.Join(base, "s")}}}, a
+	return &stack{Options: Options{Target: &phase.Target{Dir: dir, Socket: dockertest.Fake(t, a)}}}, a
 }
 
 type quiet struct{ said []string }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/test/need"
 )
 
@@ -43,28 +43,6 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default: // a path with a version among them: the ranges of the two don't meet
 		http.NotFound(w, r)
 	}
-}
-
-// serve makes a socket at which they are given; the process behind it is this one.
-func serve(t *testing.T, a answers) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "q") //nolint:usetesting // a short path, for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{Handler: a}
-	done := make(chan struct{})
-	go func() { _ = s.Serve(l); close(done) }()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-		_ = os.RemoveAll(dir)
-	})
-	return filepath.Join(dir, "s")
 }
 
 func with(info map[string]any, more ...any) map[string]any {
@@ -105,7 +83,7 @@ func TestOtherEngines(t *testing.T) {
 		"GV-09 weak":           {answers{info: with(nil, "Runtimes", entry(runsc, "--network=host"))}, "weakens", "under another name"},
 	} {
 		r := &Runtime{
-			Target: &phase.Target{Sandbox: true, Backend: Backend, Socket: serve(t, c.answers)}, host: hostWith(t),
+			Target: &phase.Target{Sandbox: true, Backend: Backend, Socket: dockertest.Fake(t, c.answers)}, host: hostWith(t),
 			DaemonJSON: filepath.Join(t.TempDir(), "daemon.json"),
 		}
 		if c.want == "" || strings.HasPrefix(name, "registered") || strings.HasPrefix(name, "GV") || strings.HasPrefix(name, "DJ-17") {
@@ -157,7 +135,7 @@ func TestByFlag(t *testing.T) {
 	runsc := writeRunsc(t, filepath.Join(lib, "runsc"), program(version("x")))
 	a := answers{info: with(nil, "Runtimes", map[string]any{Name: map[string]any{"path": runsc}})}
 	r := &Runtime{
-		Target: &phase.Target{Sandbox: true, Backend: Backend, Socket: serve(t, a)}, Lib: lib, DaemonJSON: filepath.Join(lib, "none.json"),
+		Target: &phase.Target{Sandbox: true, Backend: Backend, Socket: dockertest.Fake(t, a)}, Lib: lib, DaemonJSON: filepath.Join(lib, "none.json"),
 		host: hostWith(t, process{pid: 7, engine: "an-engine", root: "/var/lib/docker"}),
 	}
 	leave(t, r.host.proc(7, "cmdline"), "dockerd\x00--add-runtime\x00runsc="+runsc+"\x00")
@@ -201,7 +179,7 @@ func TestWay(t *testing.T) {
 func TestUnused(t *testing.T) {
 	t.Parallel()
 	a := answers{containers: map[string]string{"web": "runc", "job": Name}}
-	d := &daemon{engine: engine{serve(t, a)}}
+	d := &daemon{engine: engine{dockertest.Fake(t, a)}}
 	listed := engineInfo{Runtimes: map[string]registered{Name: {Path: "/x"}}}
 	err := d.unused(t.Context(), listed)
 	if err == nil || !strings.Contains(err.Error(), "containers run with runsc: job") || fault.Hint(err) != "`docker stop job`" {

@@ -309,6 +309,11 @@ func onRunsc(t *testing.T) (*runner.Runner, job.Root, []job.Mount) {
 
 // TestAttacks: the same table, whatever isolates.
 func TestAttacks(t *testing.T) {
+	everywhere(t, underAttack)
+}
+
+func everywhere(t *testing.T, do func(*testing.T, place)) {
+	t.Helper()
 	t.Parallel()
 	engine := dockertest.Later(t)
 	for name, p := range map[string]place{
@@ -316,7 +321,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			underAttack(t, p)
+			do(t, p)
 		})
 	}
 }

@@ -16,9 +16,6 @@ import (
 	"github.com/quavon/quavon/runner/egress"
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/sandbox/docker"
-	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
-	"github.com/quavon/quavon/runner/sandbox/runsc"
 )
 
 // say answers a request for /v1/say/FORM with the value in that form, as raw bytes.
@@ -202,16 +199,7 @@ func (w *syncWriter) Write(p []byte) (int, error) {
 
 // TestSecretAttacks: the same table, whatever isolates.
 func TestSecretAttacks(t *testing.T) {
-	t.Parallel()
-	engine := dockertest.Later(t)
-	for name, p := range map[string]place{
-		runsc.Name: onRunsc, docker.Runsc: onDocker(docker.Runsc, engine), docker.Runc: onDocker(docker.Runc, engine),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			secretUnderAttack(t, p)
-		})
-	}
+	everywhere(t, secretUnderAttack)
 }
 
 // lair is where a thief is, with the servers around it.

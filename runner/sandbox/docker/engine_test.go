@@ -3,16 +3,14 @@ package docker
 import (
 	"encoding/json"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/state/statetest"
 )
 
@@ -59,15 +57,7 @@ func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *fakeEngine) backend(t *testing.T, name string, l *lock.File) *Backend {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &httptest.Server{Listener: listener, Config: &http.Server{Handler: f}} //nolint:gosec // a test's
-	s.Start()
-	t.Cleanup(s.Close)
-	b, err := New(Config{Name: name, Host: Endpoint{"unix://" + path, "test"}, State: statetest.Dir(t), Lock: l})
+	b, err := New(Config{Name: name, Host: Endpoint{"unix://" + dockertest.Fake(t, f), "test"}, State: statetest.Dir(t), Lock: l})
 	if err != nil {
 		t.Fatal(err)
 	}
