@@ -157,6 +157,8 @@ func (e *elsewhere) nothing() {
 func TestBundle(t *testing.T) {
 	t.Parallel()
 	host, bare := enginetest.Start(t), enginetest.Start(t)
+	// Before the others bring images to the bare engine.
+	t.Run("not here", func(t *testing.T) { notHere(t, newPacked(t, host, bare)) })
 	for name, test := range map[string]func(*testing.T, *packed){
 		"there and back": thereAndBack, "same": sameBundle, "damaged": damagedBundle, "other lock": otherLock,
 	} {
@@ -271,8 +273,16 @@ func damagedBundle(t *testing.T, p *packed) {
 	e.nothing()
 }
 
-// otherLock: a lock that asks for a signature that the bundle's image doesn't have, and
-// one whose images aren't here.
+// notHere: images of the lock that the engine doesn't have are missed.
+func notHere(t *testing.T, p *packed) {
+	lost := p.packer()
+	lost.Connect = p.elsewhere().unpacker(nil).Connect
+	if _, err := lost.Pack(t.Context(), filepath.Join(p.dir, "lost.tar")); err == nil || !strings.Contains(err.Error(), "it isn't here") {
+		t.Errorf("packed what the engine doesn't have: %v", err)
+	}
+}
+
+// otherLock: a lock that asks for a signature that the bundle's image doesn't have.
 func otherLock(t *testing.T, p *packed) {
 	other := newSigner(t)
 	l, err := lock.Read(p.lockFile())
@@ -300,11 +310,6 @@ func otherLock(t *testing.T, p *packed) {
 		t.Errorf("%v", err)
 	}
 	e.nothing()
-	lost := p.packer()
-	lost.Connect = e.unpacker(nil).Connect
-	if _, err := lost.Pack(t.Context(), path); err == nil || !strings.Contains(err.Error(), "it isn't here") {
-		t.Errorf("packed what the engine doesn't have: %v", err)
-	}
 	nobody := p.packer()
 	nobody.Programs = nil
 	if _, err := nobody.Pack(t.Context(), path); err == nil || !strings.Contains(err.Error(), "there are no programs for") {
