@@ -81,16 +81,22 @@ run() {
     sh -c 'ip link set lo up; exec dockerd --config-file "$0" "$@"' "$dir/daemon.json" "$@" \
     >>"$dir/dockerd.log" 2>&1 </dev/null &
   local pid=$!
-  for _ in $(seq 150); do
+  for _ in $(seq 900); do # a busy machine takes its time
     kill -0 $pid 2>/dev/null || break
     if curl -fs --unix-socket "$dir/docker.sock" http://docker/_ping >/dev/null 2>&1; then
       echo "unix://$dir/docker.sock"; return
     fi
     sleep 0.2
   done
-  echo "dockerd ended, or did not answer within 30 s; its log ends:" >&2
+  echo "dockerd ended, or did not answer within 3 minutes; its log ends:" >&2
   tail -n 20 "$dir/dockerd.log" >&2
   return 1
+}
+
+# gone PID waits until a process has ended, a minute at most: dockerd gives containers a
+# quarter of that. One that nobody has waited for has no program any more.
+gone() {
+  for _ in $(seq 600); do [[ -e /proc/$1/exe ]] || break; sleep 0.1; done
 }
 
 # bury DIR ends the containerd of a dockerd that was killed, for which the next one
@@ -100,7 +106,7 @@ bury() {
   rm -f "$1/dockerd.pid"
   pid=$(cat "$1/exec/containerd/containerd.pid" 2>/dev/null) || return 0
   [[ $(cat "/proc/$pid/comm" 2>/dev/null) = containerd ]] && kill "$pid" || return 0
-  for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+  gone "$pid"
 }
 
 stop() {
@@ -108,7 +114,7 @@ stop() {
   if [[ -f $dir/dockerd.pid ]]; then
     local pid; pid=$(<"$dir/dockerd.pid")
     kill "$pid" 2>/dev/null || true
-    for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    gone "$pid"
   fi
   bury "$dir"
   awk -v d="$dir/" 'index($5, d) == 1 {print $5}' /proc/self/mountinfo | sort -r | xargs -r umount -l

@@ -71,7 +71,7 @@ func (s *Server) Run(t testing.TB) {
 	if err := s.start(); err != nil {
 		t.Fatalf("start Valkey: %v", err)
 	}
-	for range 200 {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		// The socket is there a little before anybody listens.
 		if c, err := net.Dial("unix", s.Socket); err == nil {
 			c.Close()
