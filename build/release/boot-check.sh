@@ -1,13 +1,11 @@
 #!/bin/bash
 # boot-check.sh: what boot.sh has done in its machine.
 set -uo pipefail
+. /usr/bin/boot-packages
 check() {
 	set -e
 	systemd-run --quiet --unit=valkey valkey-server --port 6379 --bind 127.0.0.1 --save '' --dir /tmp
-	echo redis://127.0.0.1:6379 | tee /etc/quavon/secrets/valkey_{sandbox,egress}_url >/dev/null
-	head -c 32 /dev/urandom | base64 >/etc/quavon/secrets/sandbox_signing_key
-	chmod 600 /etc/quavon/secrets/*
-	echo QUAVON_SANDBOX_EGRESS_PROXY=127.0.0.1:3128 >>/etc/quavon/sandbox.env
+	settings
 
 	systemctl start quavon-egress quavon-runner
 	QUAVON_CONFIG_FILE=/etc/quavon/egress.env quavon egress --check
@@ -42,6 +40,10 @@ check() {
 	while systemctl is-active --quiet job; do sleep 1; done
 	sleep 1
 	if pgrep -a runsc || ls -d /sys/fs/cgroup/quavon /sys/fs/cgroup/system.slice/job.service 2>/dev/null; then exit 1; fi
+
+	packages deb
+	rpm_ --install /packages/old.rpm
+	packages rpm
 	set +e
 }
 echo

@@ -28,18 +28,20 @@ COSIGN_PRIVATE_KEY=$(<"$work/cosign.key")
 export COSIGN_PRIVATE_KEY
 
 commit=$(git rev-parse HEAD) # others may go on committing
-# snapshot DIR: build the commit there. One at a time: programs come into an archive in
+clone() { git clone -q --local --no-hardlinks "$repo" "$1" && git -C "$1" checkout -q --detach "$commit"; }
+# snapshot DIR: build the clone there. One at a time: programs come into an archive in
 # the order in which they were done.
 snapshot() {
-	git clone -q --local --no-hardlinks "$repo" "$1"
-	(cd "$1" && git checkout -q --detach "$commit" && goreleaser release -f goreleaser.yaml --snapshot --clean --parallelism 1) >"$work/log" 2>&1 ||
+	(cd "$1" && goreleaser release -f goreleaser.yaml --snapshot --clean --parallelism 1 "${@:2}") >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; return 1; }
 }
 step "build"
+clone "$work/a"
 snapshot "$work/a"
 step "build again${COLD:+, with empty caches}"
 (
 	[ -z "${COLD:-}" ] || export GOCACHE=$work/cache/go QUAVON_CACHE=$work/cache/quavon
+	clone "$work/another-directory"
 	snapshot "$work/another-directory"
 )
 rm -rf "$work/cache"
@@ -54,6 +56,7 @@ diff "$work/a.sums" "$work/b.sums"
 step "$(wc -l <"$work/a.sums") files are the same twice"
 cd "$work/a/dist"
 du -h -- *.tar.gz *.deb *.rpm *.cdx.json | sed 's/^/   /'
+[ -z "${KEEP:-}" ] || cp -a . "$KEEP"
 
 step "signature, and that it fails for other checksums"
 sums=$(ls ./*_sha256sums)
@@ -80,9 +83,21 @@ tar -xzf ./*_arm64.tar.gz -C "$work/arm64" --strip-components=1
 qemu-aarch64-static "$work/arm64/quavon" version | sed -n '1s/^/   /p'
 qemu-aarch64-static "$work/arm64/runsc" --version | sed -n '1s/^/   /p'
 
-step "the package, in a clean root"
-"$repo/build/release/deb.sh" "$PWD"/*_amd64.deb
+step "packages of a later version with other settings"
+next=$work/next/dist
+clone "$work/next"
+git -C "$work/next" tag v90.0.0
+sed -i 's/goarch: .*/goarch: [amd64]/' "$work/next/goreleaser.yaml"
+for f in "$work"/next/templates/systemd/*.env; do echo "# of the next version" >>"$f"; done
+snapshot "$work/next" --skip=archive,sbom,sign
+(cd "$next" && ls ./*.deb ./*.rpm) | sed 's/^/   /'
+
+step "a clean Debian"
+mmdebstrap --quiet --variant=minbase --include=systemd,bash-completion,man-db,rpm "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$work/root.tar"
+step "the deb there: installed, upgraded, downgraded, removed, purged"
+"$repo/build/release/deb.sh" "$work/root.tar" *_amd64.deb "$next"/*.deb "$work/deb.list"
+step "the rpm there: installed, erased, and the same with an upgrade"
+"$repo/build/release/rpm.sh" "$work/root.tar" *.x86_64.rpm "$next"/*.rpm "$work/deb.list"
 step "the units, in an emulated machine with systemd"
-"$repo/build/release/boot.sh" "$PWD"/*_amd64.deb | sed 's/^/   /'
+"$repo/build/release/boot.sh" "$PWD" "$next" | sed 's/^/   /'
 step "done"
-[ -z "${KEEP:-}" ] || cp -a . "$KEEP"
