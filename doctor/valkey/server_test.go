@@ -1,6 +1,8 @@
 package valkey_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -98,14 +100,15 @@ func TestConfigurationForbidden(t *testing.T) {
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	cert, key := queuetest.Certificate(t, t.TempDir(), "valkey.example")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// On an address of its own, where nobody else takes the port meanwhile.
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(250), rand.N(250), 1+rand.N(250)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+	host, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	s := queuetest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	secure := conn.Settings{Addresses: []string{"127.0.0.1:" + port}, TLS: true, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "valkey.example"}
+	s := queuetest.Start(t, "--bind", host, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	secure := conn.Settings{Addresses: []string{host + ":" + port}, TLS: true, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "valkey.example"}
 	wrong, anonymous := secure, secure
 	wrong.ServerName = "other.example"
 	anonymous.CertFile, anonymous.KeyFile = "", ""
