@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -82,23 +81,11 @@ func mount(t testing.TB, image, options string) (dir string, unmount func()) {
 	unmount = func() {
 		if !done {
 			done = true
-			must(t, unmountIdle(dir))
+			must(t, imagetest.Unmount(dir))
 		}
 	}
 	t.Cleanup(unmount)
 	return dir, unmount
-}
-
-// unmountIdle waits for processes that are about to exec: until then they have
-// the files other tests had open.
-func unmountIdle(dir string) error {
-	for range 100 {
-		if err := unix.Unmount(dir, 0); err != unix.EBUSY {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return unix.Unmount(dir, 0)
 }
 
 // list is imagetest.List without the directory that every ext4 has.

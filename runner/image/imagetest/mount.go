@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,10 +53,20 @@ func MountImage(t testing.TB, kind, image string) string {
 
 func unmount(t testing.TB, dir string) {
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
+		if err := Unmount(dir); err != nil {
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
+}
+
+// Unmount waits for processes that are about to exec: until then they have the files that
+// other tests had open.
+func Unmount(dir string) error {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if err := unix.Unmount(dir, 0); err != unix.EBUSY || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // Fsck has erofs-utils check an image.
