@@ -89,7 +89,7 @@ func TestChaos(t *testing.T) {
 	verdicts := check(t, f, q, readLedger(t, ledgerPath), outcomes)
 	f.stop()
 	server.Remove()
-	if d := host.Settle(t.Context(), before, 10*time.Second); d != nil {
+	if d := host.Settle(t.Context(), before, 2*time.Minute); d != nil {
 		t.Errorf("left on the host: %v", d)
 	}
 	report(t, f, verdicts, took)
@@ -119,7 +119,7 @@ func open(t *testing.T, socket string, key []byte) *queue.Queue {
 // result ends.
 func submitAll(t *testing.T, f *fleet, c *client.Client, begin func() func()) []outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute)
 	defer cancel()
 	stop := begin()
 	defer stop()
