@@ -101,7 +101,7 @@ func (r *rig) docker(t *testing.T, args ...string) string {
 func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.patience = 500e6
+	r.patience = impatient
 	good := r.read(t)
 	pid := r.pid(t)
 	for old, c := range map[string]struct{ now, want string }{
@@ -127,6 +127,7 @@ func TestReloadRefused(t *testing.T) {
 	}
 	r.clean(t, broken)
 	r.edit(t, "{,", "{")
+	r.patience = patient
 	r.mustInstall(t)
 	r.mustUninstall(t, good)
 }
@@ -191,7 +192,7 @@ func TestManaged(t *testing.T) {
 	r.hook = nil
 
 	unit(t, service, "reload", "exit 0")
-	r.patience = 500e6
+	r.patience = impatient
 	r.managed(t, service)
 	_, _, err = r.install(t.Context())
 	if err == nil || !strings.Contains(fault.Hint(err), "--accept-risk=restart-docker") {
@@ -212,7 +213,7 @@ func TestManaged(t *testing.T) {
 	r.managed(t, service)
 	// The new process isn't in the host's files that this test has made.
 	r.host = ""
-	r.patience, r.accept = 3e9, false
+	r.patience, r.accept = patient, false
 	r.mustInstall(t)
 	r.mustUninstall(t, before)
 }

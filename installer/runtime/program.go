@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	goruntime "runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,8 +96,12 @@ func copyProgram(ctx context.Context, from, to string) error {
 	return writeProgram(to, &budget{ctx: ctx, r: in, left: usual.unpacked, most: usual.unpacked})
 }
 
-// writeProgram writes a file that everyone may run: runsc starts itself as nobody.
+// writeProgram writes a file that everyone may run: runsc starts itself as nobody. Meanwhile
+// no process is started, which would have it open for writing until its own program runs:
+// nobody can run it as long.
 func writeProgram(to string, in io.Reader) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -65,6 +66,9 @@ func writeRunsc(t *testing.T, dir string, data []byte, names ...string) string {
 	for _, name := range names {
 		files[filepath.Join(dir, helpers, name)] = data
 	}
+	// As in writeProgram.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for path, data := range files {
 		err := os.MkdirAll(filepath.Dir(path), 0o755)
 		if err == nil {

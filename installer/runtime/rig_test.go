@@ -24,6 +24,13 @@ import (
 	"github.com/quavon/quavon/test/need"
 )
 
+// How long dockerd may take to read its file: where it will, on a busy machine, and where
+// it never does.
+const (
+	patient   = 3 * time.Minute
+	impatient = 500 * time.Millisecond
+)
+
 // rig is a host with a real dockerd, and the installation of gVisor on it.
 type rig struct {
 	// base has the engine, the installation's directory and gVisor's.
@@ -48,7 +55,7 @@ func newRig(t *testing.T, kind ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{base: base, patience: 3 * time.Second}
+	r := &rig{base: base, patience: patient}
 	for _, kind := range kind {
 		if err := unix.Mount(kind, base, kind, 0, "mode=755"); err != nil {
 			t.Fatal(err)
@@ -244,7 +251,7 @@ func (r *rig) clean(t *testing.T, before string) {
 func victim(base string) int {
 	at, _ := strconv.Atoi(os.Getenv("QUAVON_TEST_KILL"))
 	n := 0
-	r := &rig{base: base, source: os.Getenv("QUAVON_TEST_SOURCE"), patience: 3 * time.Second, hook: func(string) {
+	r := &rig{base: base, source: os.Getenv("QUAVON_TEST_SOURCE"), patience: patient, hook: func(string) {
 		if n++; n == at {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 		}

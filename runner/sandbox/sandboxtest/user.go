@@ -81,7 +81,11 @@ func install(t *testing.T, src, dst string) {
 	}
 }
 
+// copyFile starts no process meanwhile, which would have the copy open for writing until its
+// own program runs: nobody can run it as long.
 func copyFile(src, dst string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(src)
 	if err != nil {
 		return err
