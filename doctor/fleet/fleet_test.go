@@ -219,9 +219,9 @@ func TestFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			fleet.SetAliveTime(t, w.fleet, 2 * time.Minute)
+			fleet.SetAliveTime(t, w.fleet, 2*time.Minute)
 			if name == "QD951-mute" {
-				fleet.SetAliveTime(t, w.fleet, 3 * time.Second) // that it is asked in
+				fleet.SetAliveTime(t, w.fleet, 3*time.Second) // that it is asked in
 			}
 			c.make(w)
 			w.golden(name, c.code)

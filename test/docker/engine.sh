@@ -38,6 +38,10 @@ apt_in() {
 fetch() {
   local root=$cache/root
   if [[ -x $root/usr/sbin/dockerd && -x $root/usr/bin/runc ]]; then echo "$root"; return; fi
+  mkdir -p "$cache"
+  exec 9>"$cache/lock"
+  flock 9 # tests of several packages may come at once
+  if [[ -x $root/usr/sbin/dockerd && -x $root/usr/bin/runc ]]; then echo "$root"; return; fi
   local work; work=$(mktemp -d "$cache.XXXXXX")
   trap 'rm -rf "$work"' RETURN
   mkdir -p "$cache" "$work/debs" "$work/root"
