@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -211,8 +212,9 @@ func slower(a, b []time.Duration) float64 {
 	return float64(quantile(a, 50)) / float64(quantile(b, 50))
 }
 
-// chat asks on every connection, twice a second, and returns how long the answers
-// took.
+// chat asks on every connection, twice a second on average, and returns how long the
+// answers took. When is left to chance: in step, a connection would share its moments
+// with the same others each time, and its median would be of those.
 func chat(conns []net.Conn, d time.Duration) [][]time.Duration {
 	took := make([][]time.Duration, len(conns))
 	var wg sync.WaitGroup
@@ -220,21 +222,21 @@ func chat(conns []net.Conn, d time.Duration) [][]time.Duration {
 	for i, c := range conns {
 		wg.Go(func() {
 			r, b := bufio.NewReader(c), []byte("0123456789abcdef")
-			time.Sleep(time.Duration(i) * 500 * time.Millisecond / time.Duration(len(conns))) // not all at once
-			for time.Now().Before(end) {
+			for time.Sleep(pause()); time.Now().Before(end); time.Sleep(pause()) {
 				start := time.Now()
 				_, err := c.Write(b)
 				check(err)
 				_, err = io.ReadFull(r, make([]byte, len(b)))
 				check(err)
 				took[i] = append(took[i], time.Since(start))
-				time.Sleep(500 * time.Millisecond)
 			}
 		})
 	}
 	wg.Wait()
 	return took
 }
+
+func pause() time.Duration { return rand.N(time.Second) }
 
 func quantile(all []time.Duration, percent int) time.Duration {
 	all = slices.Sorted(slices.Values(all))
