@@ -12,14 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/quavon/quavon/runner/agent/agentpb"
+	"github.com/quavon/quavon/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 const version = 7
+
+// patience is for what comes soon, on a machine that isn't busy.
+const patience = time.Minute
 
 // serve runs a connection until the test ends.
 func serve(t *testing.T, rw io.ReadWriteCloser, cfg Config) *Conn {
@@ -95,7 +97,7 @@ func open(t *testing.T, c *Conn) *Stream {
 // ping fails the test unless the peer answers soon.
 func ping(t *testing.T, c *Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := c.Ping(ctx); err != nil {
 		t.Fatal("ping:", err)
@@ -168,7 +170,7 @@ func TestStalledReader(t *testing.T) {
 	each(t, flood, func(t *testing.T, host *Conn) {
 		stalled := open(t, host)
 		in := stalled.in[Out]
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			in.mu.Lock()
 			full := in.window == 0
 			in.mu.Unlock()

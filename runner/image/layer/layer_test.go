@@ -6,19 +6,20 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
-	"go.uber.org/goleak"
 
 	it "github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/layer"
+	"github.com/quavon/quavon/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // read opens a blob as d says and reads it to its end.
 func read(b []byte, d v1.Descriptor, diffID v1.Hash) ([]byte, error) {
