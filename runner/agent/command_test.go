@@ -132,7 +132,7 @@ func TestStalledOutput(t *testing.T) {
 	stalled, err := b.Exec(t.Context(), command("head -c 50000000 /dev/zero"), agent.Stdio{Stdout: w})
 	must(t, err)
 	time.Sleep(300 * time.Millisecond) // all buffers on the way are full by now
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, b.Ping(ctx))
 	if got := run(t, b.Client, command("echo other"), nil); got.stdout != "other\n" {
@@ -197,10 +197,13 @@ func TestSignalAndCancel(t *testing.T) {
 	})
 }
 
+// patience is for what is sure to come, and soon, on a machine that isn't busy.
+const patience = time.Minute
+
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain until " + what)
 		}

@@ -28,6 +28,13 @@ func fileSize(t *testing.T, b *box, path string) int64 {
 	return fi.Size
 }
 
+// mustGrow waits until a process writes to the file.
+func mustGrow(t *testing.T, b *box, path string) {
+	t.Helper()
+	before := fileSize(t, b, path)
+	until(t, path+" grows", func() bool { return fileSize(t, b, path) > before })
+}
+
 // grows says whether an escaped process still writes to the file.
 func grows(t *testing.T, b *box, path string) bool {
 	t.Helper()
@@ -40,7 +47,7 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	b := startBox(t)
 	cmd := with(command("trap 'echo term' TERM; /test/escape /tmp/escaped; echo ready; while :; do sleep 0.1; done"), func(c *agent.Command) {
-		c.Timeout, c.Grace = time.Second, 300*time.Millisecond
+		c.Timeout, c.Grace = 3*time.Second, 2*time.Second // the shell looks for signals between sleeps
 	})
 	start := time.Now()
 	got := run(t, b.Client, cmd, nil)
@@ -51,7 +58,7 @@ func TestTimeout(t *testing.T) {
 	if got.stdout != "ready\nterm\n" {
 		t.Errorf("stdout %q: no SIGTERM before SIGKILL?", got.stdout)
 	}
-	if took < 1300*time.Millisecond || took > 5*time.Second {
+	if took < 4900*time.Millisecond || took > patience {
 		t.Error("it took", took)
 	}
 	if grows(t, b, "/tmp/escaped") {
@@ -80,7 +87,7 @@ func TestTimeoutBesideOthers(t *testing.T) {
 	until(t, "the other is ready", func() bool { return strings.Contains(out.String(), "ready") })
 	script := "(trap '' TERM; setsid sh -c 'while :; do echo x >> /tmp/session; sleep 0.02; done') & sleep 100"
 	got := run(t, b.Client, with(command(script), func(c *agent.Command) {
-		c.Timeout, c.Grace = time.Second, 100*time.Millisecond
+		c.Timeout, c.Grace = 3*time.Second, 100*time.Millisecond
 	}), nil)
 	if !got.TimedOut {
 		t.Errorf("%+v", got)
@@ -88,9 +95,7 @@ func TestTimeoutBesideOthers(t *testing.T) {
 	if fileSize(t, b, "/tmp/session") == 0 || grows(t, b, "/tmp/session") {
 		t.Error("a child in a session of its own didn't run, or still does")
 	}
-	if !grows(t, b, "/tmp/other") {
-		t.Error("the other command's child was killed too")
-	}
+	mustGrow(t, b, "/tmp/other") // it wasn't killed too
 	cancel()
 	_, _ = other.Wait()
 }
@@ -103,9 +108,7 @@ func TestKillAll(t *testing.T) {
 		if got := run(t, b.Client, command("/test/escape "+path), nil); got.Code != 0 {
 			t.Fatalf("%+v", got)
 		}
-		if !grows(t, b, path) {
-			t.Fatal("the control doesn't escape: this test shows nothing")
-		}
+		mustGrow(t, b, path) // or this test shows nothing
 	}
 	out := &lockedBuffer{}
 	polite, err := b.Exec(t.Context(), command("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"), agent.Stdio{Stdout: out})
@@ -113,7 +116,7 @@ func TestKillAll(t *testing.T) {
 	stopped, err := b.Exec(t.Context(), command("kill -STOP $$"), agent.Stdio{})
 	must(t, err)
 	until(t, "it is ready", func() bool { return strings.Contains(out.String(), "ready") })
-	must(t, b.KillAll(t.Context(), 400*time.Millisecond))
+	must(t, b.KillAll(t.Context(), 3*time.Second))
 	if n := others(t, b); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
@@ -124,8 +127,8 @@ func TestKillAll(t *testing.T) {
 		t.Errorf("%+v, %v", exit, err)
 	}
 	start := time.Now()
-	must(t, b.KillAll(t.Context(), time.Minute))
-	if took := time.Since(start); took > 5*time.Second {
+	must(t, b.KillAll(t.Context(), 3*patience))
+	if took := time.Since(start); took > patience {
 		t.Error("killing nobody took", took)
 	}
 }
@@ -133,10 +136,11 @@ func TestKillAll(t *testing.T) {
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	b := startBox(t)
-	bomb := "f() { while :; do sh -c 'sleep 0.2' & sleep 0.01; done; }; f & f & wait"
-	p, err := b.Exec(t.Context(), command(bomb), agent.Stdio{})
+	bomb := "f() { while :; do echo x; sh -c 'sleep 0.2' & sleep 0.01; done; }; f & f & wait"
+	out := &lockedBuffer{}
+	p, err := b.Exec(t.Context(), command(bomb), agent.Stdio{Stdout: out})
 	must(t, err)
-	time.Sleep(500 * time.Millisecond)
+	until(t, "it has forked often", func() bool { return strings.Count(out.String(), "x") > 20 })
 	must(t, b.KillAll(t.Context(), 0))
 	if n := others(t, b); n != 0 {
 		t.Errorf("%d processes are left", n)
@@ -152,12 +156,12 @@ func TestOrphans(t *testing.T) {
 	t.Parallel()
 	b := startBox(t)
 	for name, script := range map[string]string{
-		"silent": "sleep 100 & echo hi",
+		"silent": "sleep 1000 & echo hi",
 		"noisy":  "yes & echo hi",
 	} {
 		start := time.Now()
 		got := run(t, b.Client, command(script), nil)
-		if took := time.Since(start); took > 5*time.Second || !strings.Contains(got.stdout, "hi\n") {
+		if took := time.Since(start); took > patience || !strings.Contains(got.stdout, "hi\n") {
 			t.Errorf("%s: after %v: %+v, %d bytes", name, took, got.Exit, len(got.stdout))
 		}
 	}
@@ -165,24 +169,23 @@ func TestOrphans(t *testing.T) {
 	run(t, b.Client, command("for i in 1 2 3 4 5; do (sleep 0.01 &) ; done"), nil)
 	until(t, "orphans are reaped", func() bool { return others(t, b) == 0 })
 	t.Run("last words of a child", func(t *testing.T) {
-		got := run(t, b.Client, command("(sleep 0.03; echo late) & echo hi"), nil)
-		if got.stdout != "hi\nlate\n" {
-			t.Errorf("%q", got.stdout)
-		}
+		until(t, "they come", func() bool { // a busy machine may be too late for them
+			return run(t, b.Client, command("(sleep 0.03; echo late) & echo hi"), nil).stdout == "hi\nlate\n"
+		})
 	})
 }
 
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	b := startBox(t)
-	p, err := b.Exec(t.Context(), command("trap '' TERM HUP; /test/escape /tmp/escaped; while :; do sleep 1; done"), agent.Stdio{})
+	out := &lockedBuffer{}
+	p, err := b.Exec(t.Context(), command("trap '' TERM HUP; /test/escape /tmp/escaped; echo ready; while :; do sleep 1; done"), agent.Stdio{Stdout: out})
 	must(t, err)
-	must(t, b.Ping(t.Context()))
-	time.Sleep(200 * time.Millisecond)
+	until(t, "it is ready", func() bool { return strings.Contains(out.String(), "ready") })
 	b.Close()
 	select {
 	case <-b.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the sandbox outlives its host")
 	}
 	if _, err := p.Wait(); err == nil {
@@ -196,7 +199,7 @@ func TestShutdown(t *testing.T) {
 	must(t, b.Shutdown(t.Context()))
 	select {
 	case <-b.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the sandbox is still there")
 	}
 	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
@@ -266,7 +269,7 @@ func TestStoppedStart(t *testing.T) {
 	_, err := b.Exec(t.Context(), with(command(""), func(c *agent.Command) { c.Argv = []string{"/test/stopper"} }), agent.Stdio{Stdout: out})
 	must(t, err)
 	until(t, "it is ready", func() bool { return strings.Contains(out.String(), "ready") })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	for range 10 {
 		_, err := b.Exec(ctx, command("true"), agent.Stdio{})

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/quavon/quavon/runner/agent"
 	"github.com/quavon/quavon/runner/agent/wire"
 	"github.com/quavon/quavon/runner/sandbox"
+	"github.com/quavon/quavon/test/leak"
 	"github.com/quavon/quavon/test/need"
 )
 
@@ -52,13 +51,9 @@ var built = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := leak.Main(m)
 	if builtDir != "" {
 		os.RemoveAll(builtDir)
-	}
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
 	}
 	os.Exit(code)
 }
@@ -152,7 +147,7 @@ func dial(tb testing.TB, b *box) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	b.Client, err = agent.Dial(ctx, conn)
 	if err != nil {
@@ -185,8 +180,8 @@ func pipes(tb testing.TB, b *box) (stdin, stdout *os.File) {
 		outR.Close()
 		select {
 		case <-b.done:
-		case <-time.After(20 * time.Second):
-			tb.Errorf("the sandbox is still there 20 s after its host has gone\n%s", b.stderr)
+		case <-time.After(patience):
+			tb.Errorf("the sandbox is still there %v after its host has gone\n%s", patience, b.stderr)
 			b.cmd.Process.Kill()
 		}
 		// runsc keeps an empty network namespace mounted in its state directory.
@@ -233,7 +228,7 @@ type ended struct {
 // run runs a command to its end.
 func run(tb testing.TB, c *agent.Client, cmd agent.Command, stdin io.Reader) ended {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*patience)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	p, err := c.Exec(ctx, cmd, agent.Stdio{Stdin: stdin, Stdout: &out, Stderr: &errOut})

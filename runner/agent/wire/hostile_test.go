@@ -130,8 +130,8 @@ func wait(t *testing.T, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("nothing happened in 10 s")
+	case <-time.After(patience):
+		t.Fatal("nothing happened in time")
 	}
 }
 

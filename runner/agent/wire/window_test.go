@@ -89,9 +89,9 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ready(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ready(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it didn't happen in 10 s")
+			t.Fatal("it didn't happen in time")
 		}
 	}
 }
