@@ -51,8 +51,9 @@ func as(s *queuetest.Server, user string) conn.Settings {
 func TestUserCanDoAllOfOurs(t *testing.T) {
 	t.Parallel()
 	s := withUsers(t)
-	q := open(t, s, func(o *queue.Options) { o.Conn, o.Lease = as(s, "sandbox"), 600*time.Millisecond })
-	ctx := within(t, 20*time.Second)
+	q := open(t, s, func(o *queue.Options) { o.Conn, o.Lease = as(s, "sandbox"), 3*time.Second })
+	admin := connect(t, as(s, "default"))
+	ctx := within(t, patience)
 	w := worker(t, q, "r1")
 	ticket, err := q.Submit(ctx, queue.Job{ID: "j", Tenant: "a", Class: "host"}, strings.NewReader("files"))
 	if err != nil {
@@ -76,7 +77,9 @@ func TestUserCanDoAllOfOurs(t *testing.T) {
 	if _, err := c.Upload(ctx, "f", strings.NewReader("x")); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(time.Second) // renewals
+	until := func() string { return zscore(t, admin, q.Base()+"lease:host", "j") }
+	leased := until()
+	eventually(t, "the lease is renewed", func() bool { return until() != leased })
 	if err := ticket.Cancel(ctx); err != nil {
 		t.Error(err)
 	}
@@ -107,11 +110,19 @@ func TestUserCanDoAllOfOurs(t *testing.T) {
 		t.Error(err)
 	}
 	// The server counts what was refused: nothing was.
-	admin := connect(t, as(s, "default"))
 	log, err := admin.Do(ctx, admin.B().Arbitrary("ACL", "LOG").Build()).ToArray()
 	if err != nil || len(log) != 0 {
 		t.Errorf("ACL LOG: %v, %v", log, err)
 	}
+}
+
+func zscore(t testing.TB, c valkey.Client, key, member string) string {
+	t.Helper()
+	score, err := c.Do(t.Context(), c.B().Zscore().Key(key).Member(member).Build()).ToString()
+	if err != nil {
+		t.Fatalf("%s of %s: %v", member, key, err)
+	}
+	return score
 }
 
 func connect(t testing.TB, s conn.Settings) valkey.Client {

@@ -37,14 +37,14 @@ func TestChallenge(t *testing.T) {
 	runner, doctor := open(t, server(t), nil), open(t, server(t), nil)
 	answering(t, runner, "r1", func(c queue.Challenge) []byte { return []byte(c.Check + " of r1") })
 	answering(t, runner, "r2", func(queue.Challenge) []byte { return nil })
-	a, err := doctor.Ask(within(t, 10*time.Second), "r1", queue.Challenge{Check: "QD952"})
+	a, err := doctor.Ask(within(t, patience), "r1", queue.Challenge{Check: "QD952"})
 	if err != nil || string(a.Payload) != "QD952 of r1" || a.Took <= 0 {
 		t.Errorf("%q after %s, %v", a.Payload, a.Took, err)
 	}
-	if a, err := doctor.Ask(within(t, 10*time.Second), "r2", queue.Challenge{}); err != nil || len(a.Payload) != 0 {
+	if a, err := doctor.Ask(within(t, patience), "r2", queue.Challenge{}); err != nil || len(a.Payload) != 0 {
 		t.Errorf("an empty answer: %q, %v", a.Payload, err)
 	}
-	if _, err := doctor.Ask(within(t, 300*time.Millisecond), "r3", queue.Challenge{}); err == nil || !strings.Contains(err.Error(), "in time") {
+	if _, err := doctor.Ask(within(t, 2*time.Second), "r3", queue.Challenge{}); err == nil || !strings.Contains(err.Error(), "in time") {
 		t.Errorf("a runner that isn't there: %v", err)
 	}
 	if _, err := doctor.Ask(t.Context(), "R 3", queue.Challenge{}); err == nil {
@@ -58,14 +58,16 @@ func TestChallengeBounds(t *testing.T) {
 	t.Parallel()
 	q := open(t, server(t), nil)
 	answering(t, q, "large", func(queue.Challenge) []byte { return make([]byte, queue.MaxAnswer+1) })
-	answering(t, q, "slow", func(queue.Challenge) []byte { time.Sleep(time.Second); return []byte("late") })
+	over := make(chan struct{})
+	answering(t, q, "slow", func(queue.Challenge) []byte { <-over; return []byte("late") })
 	for _, id := range []string{"large", "slow"} {
-		if a, err := q.Ask(within(t, 500*time.Millisecond), id, queue.Challenge{}); err == nil {
+		if a, err := q.Ask(within(t, time.Second), id, queue.Challenge{}); err == nil {
 			t.Errorf("%s: %d bytes", id, len(a.Payload))
 		}
 	}
+	close(over)
 	answering(t, q, "whole", func(queue.Challenge) []byte { return make([]byte, queue.MaxAnswer) })
-	if a, err := q.Ask(within(t, 10*time.Second), "whole", queue.Challenge{}); err != nil || len(a.Payload) != queue.MaxAnswer {
+	if a, err := q.Ask(within(t, patience), "whole", queue.Challenge{}); err != nil || len(a.Payload) != queue.MaxAnswer {
 		t.Errorf("%d bytes, %v", len(a.Payload), err)
 	}
 }
@@ -78,14 +80,15 @@ func TestForgedChallenges(t *testing.T) {
 	elsewhere := open(t, server(t), func(o *queue.Options) { o.Name = "elsewhere" })
 	n := answering(t, q, "r1", func(queue.Challenge) []byte { return []byte("x") })
 	c := client(t, server(t))
-	_, genuine := q.SealChallenge("r1", time.Minute)
+	const valid = 10 * time.Minute
+	_, genuine := q.SealChallenge("r1", valid)
 	leave(t, c, q, "ask", genuine)
 	eventually(t, "the genuine one is answered", func() bool { return n.Load() == 1 })
 	_, late := q.SealChallenge("r1", -2*time.Minute)
 	_, endless := q.SealChallenge("r1", 24*time.Hour)
-	_, other := q.SealChallenge("r2", time.Minute)
-	_, forged := stranger.SealChallenge("r1", time.Minute)
-	_, foreign := elsewhere.SealChallenge("r1", time.Minute)
+	_, other := q.SealChallenge("r2", valid)
+	_, forged := stranger.SealChallenge("r1", valid)
+	_, foreign := elsewhere.SealChallenge("r1", valid)
 	for name, raw := range map[string][]byte{
 		"replayed": genuine, "late": late, "endless": endless, "another runner's": other, "forged": forged, "another queue's": foreign,
 		"truncated": genuine[:len(genuine)-1], "oversized": append(genuine, make([]byte, 1<<20)...), "empty": {1},
@@ -176,8 +179,15 @@ func TestForgedAnswers(t *testing.T) {
 			q := open(t, server(t), nil)
 			raw := client(t, server(t))
 			go answerBadly(t, raw, q, c.forge)
-			_, err := q.Ask(within(t, 2*time.Second), "r1", queue.Challenge{Check: "QD954"})
-			if envelope.CauseOf(err) != c.want || q.Refusals()[c.want] != 1 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := q.Ask(ctx, "r1", queue.Challenge{Check: "QD954"})
+				ended <- err
+			}()
+			eventually(t, "the answer is refused", func() bool { return sum(q) > 0 })
+			cancel()
+			if err := <-ended; envelope.CauseOf(err) != c.want || q.Refusals()[c.want] != 1 {
 				t.Errorf("%v, refusals %v, want one %s", err, q.Refusals(), c.want)
 			}
 		})
@@ -217,7 +227,7 @@ func sum(q *queue.Queue) (n int64) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}
@@ -228,16 +238,23 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // No more challenges wait for a runner than it can answer.
 func TestChallengesAreBounded(t *testing.T) {
 	t.Parallel()
-	q := open(t, server(t), nil)
+	q, c := open(t, server(t), nil), client(t, server(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var asks sync.WaitGroup
 	var full atomic.Int64
 	for range 70 {
 		asks.Go(func() {
-			if _, err := q.Ask(within(t, 2*time.Second), "r1", queue.Challenge{}); err != nil && strings.Contains(err.Error(), "too many") {
+			if _, err := q.Ask(ctx, "r1", queue.Challenge{}); err != nil && strings.Contains(err.Error(), "too many") {
 				full.Add(1)
 			}
 		})
 	}
+	eventually(t, "all wait or are refused", func() bool {
+		n, err := c.Do(t.Context(), c.B().Zcard().Key(q.Base()+"asks:r1").Build()).AsInt64()
+		return err == nil && n+full.Load() == 70
+	})
+	cancel()
 	if asks.Wait(); full.Load() != 6 {
 		t.Errorf("%d of 70 were refused, want 6", full.Load())
 	}

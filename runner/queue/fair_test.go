@@ -3,7 +3,6 @@ package queue_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/quavon/quavon/runner/queue"
 )
@@ -14,7 +13,7 @@ func drain(t testing.TB, w *queue.Worker, n int) (ids []string) {
 	for range n {
 		c := claim(t, w)
 		ids = append(ids, c.ID)
-		if err := c.Finish(within(t, 5*time.Second), queue.Outcome{}); err != nil {
+		if err := c.Finish(within(t, patience), queue.Outcome{}); err != nil {
 			t.Fatal(err)
 		}
 	}

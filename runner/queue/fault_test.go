@@ -41,7 +41,7 @@ func work(ctx context.Context, t testing.TB, w *queue.Worker, ledger *sync.Map) 
 // own result.
 func underFault(t *testing.T, s *queuetest.Server, settings conn.Settings, n int, disturb func(done <-chan struct{})) {
 	q := open(t, s, func(o *queue.Options) { o.Conn, o.Lease = settings, 3*time.Second })
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 4*patience)
 	var ledger sync.Map
 	working, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
@@ -112,7 +112,8 @@ func TestCut(t *testing.T) {
 	underFault(t, s, conn.Settings{Addresses: []string{p.address}}, 200, func(done <-chan struct{}) {
 		for i := 0; ; i++ {
 			select {
-			case <-time.After(100 * time.Millisecond):
+			// Ever less often: a slow machine has to get through between two cuts.
+			case <-time.After(time.Duration(100+10*i) * time.Millisecond):
 				p.cut()
 			case <-done:
 				if i < 5 {
@@ -173,14 +174,14 @@ func (p *cutter) cut() {
 func TestMemoryFull(t *testing.T) {
 	t.Parallel()
 	s := queuetest.Start(t, "--maxmemory-policy", "noeviction")
-	q := open(t, s, func(o *queue.Options) { o.Lease = 2 * time.Second })
+	q := open(t, s, short)
 	w := worker(t, q, "r1")
 	first := submit(t, q, queue.Job{ID: "first"})
 	second := submit(t, q, queue.Job{ID: "second"})
 	c := claim(t, w)
 	raw := client(t, s)
 	maxMemory(t, raw, "1mb")
-	err := c.Finish(within(t, time.Second), queue.Outcome{Payload: []byte("lost")})
+	err := c.Finish(within(t, 5*time.Second), queue.Outcome{Payload: []byte("lost")})
 	if err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Fatalf("finish with a full memory: %v", err)
 	}
@@ -195,7 +196,7 @@ func TestMemoryFull(t *testing.T) {
 	// The first claim was given up by its runner: its lease lapses, and both end.
 	for range 2 {
 		c := claim(t, w)
-		if err := c.Finish(within(t, 5*time.Second), queue.Outcome{Payload: []byte(c.ID)}); err != nil {
+		if err := c.Finish(within(t, patience), queue.Outcome{Payload: []byte(c.ID)}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -219,14 +220,14 @@ func maxMemory(t testing.TB, c valkey.Client, size string) {
 func TestMemoryFullForAWhile(t *testing.T) {
 	t.Parallel()
 	s := queuetest.Start(t, "--maxmemory-policy", "noeviction")
-	q := open(t, s, func(o *queue.Options) { o.Lease = time.Second })
+	q := open(t, s, short)
 	ticket := submit(t, q, queue.Job{ID: "j"})
 	c := claim(t, worker(t, q, "r1"))
 	raw := client(t, s)
 	maxMemory(t, raw, "1mb")
 	done := make(chan error, 1)
-	go func() { done <- c.Finish(within(t, 20*time.Second), queue.Outcome{Payload: []byte("kept")}) }()
-	time.Sleep(2500 * time.Millisecond)
+	go func() { done <- c.Finish(within(t, patience), queue.Outcome{Payload: []byte("kept")}) }()
+	time.Sleep(2*shortLease + time.Second)
 	select {
 	case err := <-done:
 		t.Fatalf("finished without room: %v", err)

@@ -19,7 +19,7 @@ func submit(t testing.TB, q *queue.Queue, j queue.Job) *queue.Ticket {
 	if j.Class == "" {
 		j.Class = "host"
 	}
-	ticket, err := q.Submit(within(t, 20*time.Second), j, nil)
+	ticket, err := q.Submit(within(t, patience), j, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,14 +28,17 @@ func submit(t testing.TB, q *queue.Queue, j queue.Job) *queue.Ticket {
 
 func wait(t testing.TB, ticket *queue.Ticket) queue.Outcome {
 	t.Helper()
-	o, err := ticket.Wait(within(t, 30*time.Second), nil)
+	o, err := ticket.Wait(within(t, patience), nil)
 	if err != nil {
 		t.Fatalf("wait for %s: %v", ticket.ID(), err)
 	}
 	return o
 }
 
-func short(o *queue.Options) { o.Lease = 600 * time.Millisecond }
+// shortLease is soon over, and yet long enough to be renewed on a busy machine.
+const shortLease = 2 * time.Second
+
+func short(o *queue.Options) { o.Lease = shortLease }
 
 // A runner that dies, here: stops renewing, loses no job. What it says later is refused.
 func TestRedelivery(t *testing.T) {
@@ -43,14 +46,14 @@ func TestRedelivery(t *testing.T) {
 	q := open(t, server(t), short)
 	ticket := submit(t, q, queue.Job{ID: "j", Attempts: 2})
 	w1, w2 := worker(t, q, "r1"), worker(t, q, "r2")
+	began := time.Now()
 	c1 := claim(t, w1)
 	w1.Close()
-	began := time.Now()
 	c2 := claim(t, w2)
-	if took := time.Since(began); c2.Attempt != 2 || took < 300*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(began); c2.Attempt != 2 || took < shortLease-100*time.Millisecond {
 		t.Errorf("attempt %d after %v", c2.Attempt, took)
 	}
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	if err := c1.Finish(ctx, queue.Outcome{Payload: []byte("late")}); !errors.Is(err, queue.ErrLost) {
 		t.Errorf("late result: %v, want ErrLost", err)
 	}
@@ -70,20 +73,20 @@ func TestFencing(t *testing.T) {
 	ticket := submit(t, q, queue.Job{ID: "j"})
 	w1, w2 := worker(t, q, "r1"), worker(t, q, "r2")
 	c1 := claim(t, w1)
-	if err := c1.Release(within(t, time.Second), true); err != nil {
+	if err := c1.Release(within(t, patience), true); err != nil {
 		t.Fatal(err)
 	}
 	c2 := claim(t, w2)
 	bound, cancel := c1.Bind(t.Context())
 	defer cancel()
-	if err := queue.FinishRaw(c1, within(t, 5*time.Second)); !errors.Is(err, queue.ErrLost) {
+	if err := queue.FinishRaw(c1, within(t, patience)); !errors.Is(err, queue.ErrLost) {
 		t.Errorf("result without a lease: %v", err)
 	}
 	<-bound.Done()
 	if !errors.Is(context.Cause(bound), queue.ErrLost) {
 		t.Errorf("the work ended by %v", context.Cause(bound))
 	}
-	if err := c2.Finish(within(t, 5*time.Second), queue.Outcome{}); err != nil {
+	if err := c2.Finish(within(t, patience), queue.Outcome{}); err != nil {
 		t.Error(err)
 	}
 	if o := wait(t, ticket); o.Runner != "r2" || o.Attempt != 2 {
@@ -93,14 +96,15 @@ func TestFencing(t *testing.T) {
 
 func TestRenewalKeepsTheLease(t *testing.T) {
 	t.Parallel()
-	q := open(t, server(t), short)
+	const lease = 3 * time.Second
+	q := open(t, server(t), func(o *queue.Options) { o.Lease = lease })
 	ticket := submit(t, q, queue.Job{ID: "j"})
 	c := claim(t, worker(t, q, "r1"))
-	other, err := worker(t, q, "r2").Claim(within(t, 2*time.Second), 1)
+	other, err := worker(t, q, "r2").Claim(within(t, 2*lease+time.Second), 1)
 	if err == nil {
 		t.Fatalf("another got %v", other)
 	}
-	if err := c.Finish(within(t, 5*time.Second), queue.Outcome{}); err != nil {
+	if err := c.Finish(within(t, patience), queue.Outcome{}); err != nil {
 		t.Error(err)
 	}
 	if o := wait(t, ticket); o.Attempt != 1 {
@@ -120,7 +124,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		w.Close()
 	}
 	w := worker(t, q, "last")
-	go func() { _, _ = w.Claim(within(t, 20*time.Second), 1) }()
+	go func() { _, _ = w.Claim(within(t, patience), 1) }()
 	if o := wait(t, ticket); o.Reason != job.ReasonOutcomeUnknown || o.Payload != nil {
 		t.Errorf("outcome %+v", o)
 	}
@@ -137,12 +141,12 @@ func TestRelease(t *testing.T) {
 		if c.Attempt != uint32(i+1) {
 			t.Errorf("attempt %d", c.Attempt)
 		}
-		if err := c.Release(within(t, 5*time.Second), false); err != nil {
+		if err := c.Release(within(t, patience), false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := claim(t, w)
-	if err := c.Finish(within(t, 5*time.Second), queue.Outcome{Reason: job.ReasonTimeoutWall}); err != nil {
+	if err := c.Finish(within(t, patience), queue.Outcome{Reason: job.ReasonTimeoutWall}); err != nil {
 		t.Fatal(err)
 	}
 	if o := wait(t, ticket); o.Reason != job.ReasonTimeoutWall {
@@ -152,8 +156,9 @@ func TestRelease(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	q := open(t, server(t), nil)
-	ctx := within(t, 20*time.Second)
+	// What isn't heard at once would be known with the next renewal, a minute later.
+	q := open(t, server(t), func(o *queue.Options) { o.Lease = 3 * time.Minute })
+	ctx := within(t, patience)
 	waiting := submit(t, q, queue.Job{ID: "waiting"})
 	if err := waiting.Cancel(ctx); err != nil {
 		t.Fatal(err)
@@ -173,7 +178,7 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-bound.Done()
-	if took := time.Since(began); !errors.Is(context.Cause(bound), queue.ErrCancelled) || took > time.Second {
+	if took := time.Since(began); !errors.Is(context.Cause(bound), queue.ErrCancelled) || took > 30*time.Second {
 		t.Errorf("ended by %v after %v", context.Cause(bound), took)
 	}
 	if err := c.Finish(ctx, queue.Outcome{Reason: job.ReasonCancelled}); err != nil {
@@ -195,13 +200,11 @@ func TestCancelledAndLost(t *testing.T) {
 	if err := ticket.Cancel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w2 := worker(t, q, "r2")
-	if c, err := w2.Claim(within(t, 3*time.Second), 1); err == nil {
-		t.Errorf("begun again: %v", c)
-	}
-	if o := wait(t, ticket); o.Reason != job.ReasonCancelled {
-		t.Errorf("outcome %+v", o)
-	}
+	claimNothing(t, worker(t, q, "r2"), func() {
+		if o := wait(t, ticket); o.Reason != job.ReasonCancelled {
+			t.Errorf("outcome %+v", o)
+		}
+	})
 }
 
 func TestExpiry(t *testing.T) {
@@ -213,10 +216,9 @@ func TestExpiry(t *testing.T) {
 	}
 	late := submit(t, q, queue.Job{ID: "late", StartIn: 300 * time.Millisecond})
 	time.Sleep(400 * time.Millisecond)
-	if c, err := worker(t, q, "r1").Claim(within(t, time.Second), 1); err == nil {
-		t.Errorf("an expired job was given out: %v", c)
-	}
-	if o := wait(t, late); o.Reason != job.ReasonExpired {
-		t.Errorf("outcome %+v", o)
-	}
+	claimNothing(t, worker(t, q, "r1"), func() {
+		if o := wait(t, late); o.Reason != job.ReasonExpired {
+			t.Errorf("outcome %+v", o)
+		}
+	})
 }

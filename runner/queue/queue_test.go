@@ -69,6 +69,9 @@ func worker(t testing.TB, q *queue.Queue, id string, classes ...string) *queue.W
 	return w
 }
 
+// patience is for what comes soon, on a machine that isn't busy.
+const patience = time.Minute
+
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
@@ -78,18 +81,35 @@ func within(t testing.TB, d time.Duration) context.Context {
 // claim claims one job.
 func claim(t testing.TB, w *queue.Worker) *queue.Claim {
 	t.Helper()
-	got, err := w.Claim(within(t, 20*time.Second), 1)
+	got, err := w.Claim(within(t, patience), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got[0]
 }
 
+// claimNothing has a worker claim until wait returns, and expects that it gets no job.
+func claimNothing(t *testing.T, w *queue.Worker, wait func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan []*queue.Claim, 1)
+	go func() {
+		claims, _ := w.Claim(ctx, 1) // it fails when it is cancelled
+		ended <- claims
+	}()
+	wait()
+	cancel()
+	for _, c := range <-ended {
+		t.Errorf("%s was given out, attempt %d: %q", c.ID, c.Attempt, c.Payload)
+	}
+}
+
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := server(t)
 	q := open(t, s, nil)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	w := worker(t, open(t, s, nil), "r1")
 	files := make([]byte, 3<<20+77)
 	_, _ = rand.Read(files)

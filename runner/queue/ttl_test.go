@@ -17,8 +17,8 @@ import (
 func TestEverythingHasATimeToLive(t *testing.T) {
 	t.Parallel()
 	s := queuetest.Start(t)
-	q := open(t, s, func(o *queue.Options) { o.Lease = 600 * time.Millisecond })
-	ctx := within(t, 40*time.Second)
+	q := open(t, s, short)
+	ctx := within(t, 3*patience)
 	raw := client(t, s)
 	audit := func(when string) (keys []string) {
 		keys, err := raw.Do(ctx, raw.B().Keys().Pattern("*").Build()).AsStrSlice()

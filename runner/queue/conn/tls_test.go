@@ -1,6 +1,8 @@
 package conn_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"testing"
@@ -15,9 +17,9 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := queuetest.Certificate(t, dir, "valkey.example")
 	other, _ := queuetest.Certificate(t, t.TempDir(), "valkey.example")
-	port := freePort(t)
-	queuetest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	good := conn.Settings{Addresses: []string{"127.0.0.1:" + port}, TLS: true, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "valkey.example"}
+	host, port := freePort(t)
+	queuetest.Start(t, "--bind", host, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	good := conn.Settings{Addresses: []string{net.JoinHostPort(host, port)}, TLS: true, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "valkey.example"}
 	c, err := conn.Open(good)
 	if err != nil {
 		t.Fatal(err)
@@ -43,12 +45,18 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freePort is of an address of this host's that nobody else takes ports of meanwhile.
+func freePort(t *testing.T) (host, port string) {
+	t.Helper()
+	host = fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	_, port, err = net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, port
 }
