@@ -178,7 +178,7 @@ func TestEnd(t *testing.T) {
 		diesOn int // the signal's number in order
 		want   []syscall.Signal
 	}{
-		"polite":   {time.Second, 1, []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}},
+		"polite":   {time.Minute, 1, []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}},
 		"stubborn": {time.Millisecond, 3, []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT, syscall.SIGKILL}},
 		"no grace": {0, 2, []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL}},
 	} {

@@ -98,7 +98,7 @@ func TestManyFindingsOfOneLine(t *testing.T) {
 	r := read(t, said(t, "eslint", `[{"filePath":"/w/a","messages":[`+strings.TrimSuffix(b.String(), ",")+`]}]`))
 	begin := time.Now()
 	r.Place(func(string) []byte { return line })
-	if took := time.Since(begin); took > 20*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	if f := r.Findings[100]; len(r.Findings) != 20000 || f.Column != 20001 || f.EndColumn != 3999900 {

@@ -140,7 +140,7 @@ func TestCreateRefusesWhatIsNoID(t *testing.T) {
 
 // A reaper that runs all the time must never take a slot whose owner lives.
 func TestReaperAndCreatorsDoNotMeet(t *testing.T) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("test too slow"))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Minute, errors.New("test too slow"))
 	defer cancel()
 	d := statetest.Dir(t)
 	done := make(chan struct{})
