@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func sh(line string) []client.Step {
 func run(t *testing.T, q *queue.Queue, j client.Job) (*client.Result, *output) {
 	t.Helper()
 	var o output
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	res, err := client.New(q).Run(ctx, j, o.log())
 	if err != nil {
@@ -254,28 +255,35 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	q := servicetest.NewQueue(t).Open(t)
 	first := servicetest.Options(t, q)
-	first.Drain = 3 * time.Second
+	first.Drain = 10 * time.Second
+	begun := make(chan struct{}, 2)
+	first.Runner = slow(first.Runner, begun)
 	r := servicetest.StartHealthy(t, first)
 	c := client.New(q)
 	var o, p output
-	// The first attempt takes too long; the second finds the file that says so.
-	flag := client.Job{Steps: sh("echo begun; sleep 8; echo through")}
-	long, err := c.Submit(t.Context(), flag)
+	tooLong := client.Job{Steps: sh("echo begun; : too long; echo through")}
+	long, err := c.Submit(t.Context(), tooLong)
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, err := c.Submit(t.Context(), client.Job{Steps: sh("sleep 1; echo through")})
+	short, err := c.Submit(t.Context(), client.Job{Steps: sh("echo begun; sleep 1; echo through")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitBusy(t, q, 2)
+	for range 2 {
+		select {
+		case <-begun:
+		case <-time.After(3 * time.Minute):
+			t.Fatal("the jobs don't run")
+		}
+	}
 	r.Drain()
 	servicetest.WaitState(t, q, first.ID, queue.StateDraining)
-	if _, err := c.Submit(t.Context(), flag); fault.Code(err) != string(job.ReasonSandboxUnavailable) {
+	if _, err := c.Submit(t.Context(), tooLong); fault.Code(err) != string(job.ReasonSandboxUnavailable) {
 		t.Errorf("submitted to a draining runner: %v", err)
 	}
 	res, err := short.Wait(t.Context(), p.log())
-	if err != nil || res.Exit != 0 || res.Attempt != 1 || p.out.String() != "through\n" {
+	if err != nil || res.Exit != 0 || res.Attempt != 1 || p.out.String() != "begun\nthrough\n" {
 		t.Errorf("short: %+v, %v", res, err)
 	}
 	r.Stop(t)
@@ -287,18 +295,25 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-func waitBusy(t *testing.T, q *queue.Queue, n int64) {
-	t.Helper()
-	for range 500 {
-		if s, err := q.Status(t.Context()); err == nil && s.Running == n {
-			return
+// slow makes jobs that are too long too long for any test, and tells when a job begins.
+func slow(real service.Runner, begun chan<- struct{}) service.Runner {
+	return fakeRunner(func(ctx context.Context, s job.Spec, st runner.Streams) (job.Result, error) {
+		if strings.Contains(strings.Join(s.Steps[0].Argv, " "), "too long") {
+			s.Steps = []job.Step{{Argv: []string{"/bin/sh", "-c", "echo begun; sleep 1000"}}}
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("the jobs don't run")
+		out, tell := st.Stdout, sync.OnceFunc(func() { begun <- struct{}{} })
+		st.Stdout = writer(func(p []byte) (int, error) {
+			if bytes.Contains(p, []byte("begun")) {
+				tell()
+			}
+			return out.Write(p)
+		})
+		return real.Run(ctx, s, st)
+	})
 }
 
-// fakeRunner stands for sandboxes that fail in ways that real ones don't on demand.
+// fakeRunner stands for sandboxes that fail, or tarry, in ways that real ones don't on
+// demand.
 type fakeRunner func(context.Context, job.Spec, runner.Streams) (job.Result, error)
 
 func (f fakeRunner) Run(ctx context.Context, s job.Spec, st runner.Streams) (job.Result, error) {
@@ -368,7 +383,7 @@ func TestGate(t *testing.T) {
 	lock.Store("sha256:b")
 	r.Look(t.Context())
 	if h := servicetest.WaitState(t, q, o.ID, queue.StateHealthy); probes.Load() == before && h.Smoke.Bound.LockDigest != "sha256:b" {
-		for range 200 {
+		for over := time.Now().Add(time.Minute); time.Now().Before(over); {
 			if h = servicetest.WaitState(t, q, o.ID, queue.StateHealthy); h.Smoke.Bound.LockDigest == "sha256:b" {
 				return
 			}

@@ -32,7 +32,7 @@ type Queue struct {
 // NewQueue starts one.
 func NewQueue(t testing.TB) *Queue {
 	t.Helper()
-	q := &Queue{Server: queuetest.Start(t), Key: make([]byte, envelope.KeySize), Lease: 3 * time.Second}
+	q := &Queue{Server: queuetest.Start(t), Key: make([]byte, envelope.KeySize), Lease: 10 * time.Second}
 	_, _ = rand.Read(q.Key)
 	return q
 }
@@ -65,6 +65,9 @@ type Runner struct {
 	done chan struct{}
 	err  error
 }
+
+// patience is for what comes soon, on a machine that isn't busy.
+const patience = 3 * time.Minute
 
 var errTestOver = errors.New("the test is over")
 
@@ -122,7 +125,7 @@ func (r *Runner) Stop(t testing.TB) {
 	r.stop(errTestOver)
 	select {
 	case <-r.done:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the runner does not stop")
 	}
 	if r.err != nil {
@@ -134,7 +137,7 @@ func (r *Runner) Stop(t testing.TB) {
 func WaitState(t testing.TB, q *queue.Queue, id string, want queue.State) queue.Health {
 	t.Helper()
 	var last queue.Health
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		runners, err := q.Runners(t.Context())
 		if err != nil {
 			t.Fatal(err)
