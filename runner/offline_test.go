@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // TestToolsFailAtOnceWithoutNetwork: package managers don't wait for a network that
-// can't come. How long one takes to start by itself is measured beside it.
+// can't come, nor ask again. How long one takes to start by itself is measured beside it.
 func TestToolsFailAtOnceWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ program, idle, fetch string }{
@@ -28,7 +29,7 @@ func TestToolsFailAtOnceWithoutNetwork(t *testing.T) {
 			}
 			b := newBench(t)
 			s := b.spec(c.idle, c.fetch)
-			s.Limits.Wall = time.Minute
+			s.Limits.Wall = 5 * time.Minute
 			for i := range s.Steps {
 				s.Steps[i].Env = []string{"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod"}
 			}
@@ -37,8 +38,9 @@ func TestToolsFailAtOnceWithoutNetwork(t *testing.T) {
 				t.Fatalf("%+v, %v: %s", res, err, b.stderr.String())
 			}
 			start, failed := res.Steps[0].Wall, res.Steps[1].Wall
-			if most := 4*time.Second + 2*start; failed > most {
-				t.Errorf("it failed after %v, more than %v: %s", failed, most, b.stderr.String())
+			// npm would wait for more than a minute; pip says that it asks again.
+			if most := 40*time.Second + 2*start; failed > most || strings.Contains(b.stderr.String(), "Retrying") {
+				t.Errorf("it failed after %v, of at most %v: %s", failed, most, b.stderr.String())
 			}
 			t.Logf("starts in %v, failed after %v", start.Round(time.Millisecond), failed.Round(time.Millisecond))
 		})

@@ -129,8 +129,11 @@ func (j *run) lost(err error) error {
 	return unknown(withLog(fmt.Errorf("%w: %w", errSandboxGone, err), end))
 }
 
-// ended waits a little for the host to notice the end of a sandbox whose agent
-// has gone.
+// endTime is how long the host may take to notice the end of a sandbox whose agent has
+// gone. On a busy one that takes seconds, and until then nobody knows of a limit.
+const endTime = 10 * time.Second
+
+// ended waits for the host to notice the end of a sandbox whose agent has gone.
 func (j *run) ended() (end sandbox.End, ended bool) {
 	if j.sandbox == nil {
 		return end, false
@@ -138,7 +141,7 @@ func (j *run) ended() (end sandbox.End, ended bool) {
 	select {
 	case <-j.sandbox.Done():
 		return j.sandbox.Ended(), true
-	case <-time.After(time.Second):
+	case <-time.After(endTime):
 		return end, false
 	}
 }
