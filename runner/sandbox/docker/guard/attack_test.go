@@ -60,8 +60,11 @@ type field struct {
 	before            []string
 }
 
+// patience is for what an engine on a busy machine takes.
+const patience = 2 * time.Minute
+
 func over(path string) *http.Client {
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -88,7 +91,7 @@ func newField(t *testing.T) *field {
 	f.volume = "foreign-" + strings.ToLower(t.Name())
 	f.must(f.engine, "POST", prefix+"/volumes/create", fmt.Sprintf(`{"Name":%q}`, f.volume), 201)
 	f.container = f.id(f.must(f.engine, "POST", prefix+"/containers/create?name=foreign-"+strings.ToLower(t.Name()),
-		fmt.Sprintf(`{"Image":%q,"Cmd":["sleep","100"],"OpenStdin":true}`, f.image), 201))
+		fmt.Sprintf(`{"Image":%q,"Cmd":["sleep","10000"],"OpenStdin":true}`, f.image), 201))
 	f.must(f.engine, "POST", prefix+"/containers/"+f.container+"/start", "", 204)
 	f.before = engine.Objects()
 	t.Cleanup(func() {
@@ -512,8 +515,9 @@ func TestAnswersAreFiltered(t *testing.T) {
 	}
 }
 
-// raw sends bytes on a connection and returns what comes back within a moment.
-func (f *field) raw(request string) string {
+// raw sends bytes on a connection and returns what comes back within a moment of the
+// first of it, for which it waits so long.
+func (f *field) raw(request string, wait time.Duration) string {
 	f.t.Helper()
 	c, err := net.Dial("unix", f.guardPath)
 	if err != nil {
@@ -523,8 +527,11 @@ func (f *field) raw(request string) string {
 	if _, err := io.WriteString(c, request); err != nil {
 		return err.Error()
 	}
+	r := bufio.NewReader(c)
+	_ = c.SetReadDeadline(time.Now().Add(wait))
+	_, _ = r.Peek(1) // what isn't there isn't read below
 	_ = c.SetReadDeadline(time.Now().Add(150 * time.Millisecond))
-	data, _ := io.ReadAll(bufio.NewReader(c))
+	data, _ := io.ReadAll(r)
 	return string(data)
 }
 
@@ -546,7 +553,7 @@ func TestSmuggledRequests(t *testing.T) {
 		"chunked, endless":    "POST " + prefix + "/containers/create HTTP/1.1\r\nHost: docker\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("ffff\r\n"+strings.Repeat("x", 0xffff)+"\r\n", 8),
 		"folded header":       "GET /_ping HTTP/1.1\r\nHost: docker\r\nX: a\r\n Content-Length: 5\r\n\r\n" + inner,
 	} {
-		if got := f.raw(request); strings.Contains(got, "201 Created") || strings.Contains(got, "101 ") {
+		if got := f.raw(request, 2*time.Second); strings.Contains(got, "201 Created") || strings.Contains(got, "101 ") {
 			t.Errorf("%s: %s", what, got)
 		}
 	}
@@ -563,14 +570,14 @@ func TestAttachAttacks(t *testing.T) {
 		return "POST " + prefix + "/containers/" + made + path + " HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: " + upgrade + "\r\n\r\n"
 	}
 	all := "/attach?stream=1&stdin=1&stdout=1&stderr=1"
-	if got := f.raw(head(all, "tcp")); !strings.HasPrefix(got, "HTTP/1.1 101") {
+	if got := f.raw(head(all, "tcp"), patience); !strings.HasPrefix(got, "HTTP/1.1 101") {
 		t.Errorf("the control does not attach: %s", got)
 	}
 	for _, r := range []string{
 		head(all, "websocket"), head(all, "h2c"), head(all+"&logs=1", "tcp"), head(all+"&detachKeys=x", "tcp"), head("/attach?stream=1", "tcp"), head("/attach/ws", "websocket"),
 		head("/start", "tcp"), head("/json", "tcp"), head(all, "tcp, websocket"),
 	} {
-		if got := f.raw(r); !strings.HasPrefix(got, "HTTP/1.1 40") {
+		if got := f.raw(r, patience); !strings.HasPrefix(got, "HTTP/1.1 40") {
 			t.Errorf("%q: %s", r, got)
 		}
 	}
