@@ -59,6 +59,9 @@ func scanPeer(ctx context.Context, b *Bench) Outcome {
 			scan, _, scanErr = b.Run(ctx, Session{
 				Name: "f1-scan", Inside: []string{"F1-scan"}, Params: map[string][]string{"F1-scan": params},
 			})
+			if (&Case{Lines: live.Lines()}).Find("F1-listen", "heard") != nil {
+				return errors.New("the other sandbox didn't listen until the end")
+			}
 			return nil
 		},
 	})
@@ -173,7 +176,7 @@ func residue(ctx context.Context, b *Bench) Outcome {
 }
 
 // settleTime is how long the kernel may take to take things down.
-const settleTime = 2 * time.Second
+const settleTime = 6 * time.Second
 
 // stillThere lists what is left of a group after its end.
 func (g *group) stillThere(ctx context.Context) []string {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 )
@@ -23,6 +24,8 @@ type Probe struct {
 	Timeout time.Duration
 	// Run makes the attempts.
 	Run func(*Context)
+	// Held probes can tell, by Context.letGo, when the host has seen enough.
+	Held bool
 	// Sub is what the probe's own children do, see Context.Child; nil has none.
 	Sub func(c *Context, args []string) (answer string, err error)
 }
@@ -59,6 +62,7 @@ func Main(args []string, in io.Reader, out io.Writer) error {
 	}
 	w := &writer{w: out, nonce: input.Nonce}
 	if args[0] == Command {
+		w.held, _ = in.(*os.File)
 		return w.run(input, r)
 	}
 	if len(args) < 2 || Find(args[1]) == nil {

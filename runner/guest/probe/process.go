@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // self is this very program, also for who may not look into its directory.
@@ -42,6 +45,9 @@ func (w *writer) process(input Input, p *Probe) {
 	defer cancel()
 	cmd, err := command(ctx, input, p.ID)
 	if err == nil {
+		if p.Held && w.held != nil {
+			cmd.ExtraFiles = []*os.File{w.held}
+		}
 		var out io.ReadCloser
 		if out, err = cmd.StdoutPipe(); err == nil {
 			if err = cmd.Start(); err == nil {
@@ -56,6 +62,16 @@ func (w *writer) process(input Input, p *Probe) {
 	case err != nil:
 		w.result(p.ID, "process", ErrnoDied, err.Error())
 	}
+}
+
+// heldFile is the descriptor that a held probe has of the program's own stdin.
+const heldFile = 3
+
+// letGo says whether the host has closed stdin, as it does when it has seen enough.
+func (c *Context) letGo() bool {
+	p := []unix.PollFd{{Fd: heldFile, Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&(unix.POLLIN|unix.POLLHUP|unix.POLLERR) != 0
 }
 
 // pass passes a probe's results on, and nothing else.

@@ -3,6 +3,7 @@ package probe
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"strings"
 	"sync"
 )
@@ -11,6 +12,8 @@ import (
 type writer struct {
 	w     io.Writer
 	nonce string
+	// held is the program's stdin, nil when it is no file.
+	held *os.File
 
 	mu      sync.Mutex
 	results int
