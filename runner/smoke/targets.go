@@ -71,7 +71,7 @@ func (w *World) control(ctx context.Context, nonce string, t Target, here bool) 
 }
 
 // controlTime is how long a listener may take to see a control.
-const controlTime = 2 * time.Second
+const controlTime = 10 * time.Second
 
 func say(ctx context.Context, t Target, text string) error {
 	d := net.Dialer{Timeout: controlTime}

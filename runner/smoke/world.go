@@ -201,7 +201,7 @@ func (w *World) serve(l net.Listener) {
 }
 
 // hearTime bounds how long a connection may keep silent.
-const hearTime = 2 * time.Second
+const hearTime = 10 * time.Second
 
 func (w *World) hear(c net.Conn) {
 	defer c.Close()

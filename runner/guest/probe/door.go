@@ -34,7 +34,7 @@ func (c *Context) knock() {
 }
 
 // doorTime is how long the door may take to answer.
-const doorTime = 2 * time.Second
+const doorTime = 4 * time.Second
 
 // throughDoor returns what came back from behind the door.
 func throughDoor(say, then []byte) (string, error) {

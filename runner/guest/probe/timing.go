@@ -19,7 +19,7 @@ var timing = []Probe{
 
 // Beats of a job that doesn't want to end, and their distance.
 const (
-	beats    = 80
+	beats    = 150
 	beatTime = 100 * time.Millisecond
 )
 
