@@ -210,7 +210,7 @@ func testFrontKilledStarting(t *testing.T, s *suite) {
 // the front end died has the lock for another moment.
 func (s *suite) reapAll(t *testing.T) {
 	t.Helper()
-	for range 50 {
+	for over := time.Now().Add(testTime); time.Now().Before(over); {
 		if _, err := s.backend.Reap(t.Context()); err != nil {
 			t.Errorf("reap: %v", err)
 		}
@@ -281,11 +281,16 @@ func testDescriptors(t *testing.T, s *suite) {
 		return len(entries)
 	}
 	s.start(t, s.allLimits()).stop(t)
-	before := count()
-	for range 3 {
-		s.start(t, s.allLimits()).stop(t)
+	before, after := 0, 1
+	// A client may keep one connection more on a busy machine; a leak grows with each try.
+	for try := 0; try < 3 && after > before; try++ {
+		before = count()
+		for range 3 {
+			s.start(t, s.allLimits()).stop(t)
+		}
+		after = count()
 	}
-	if after := count(); after > before {
+	if after > before {
 		links, _ := os.ReadDir("/proc/self/fd")
 		var open []string
 		for _, l := range links {

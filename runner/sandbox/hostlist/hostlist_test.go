@@ -100,7 +100,7 @@ func TestSettleSees(t *testing.T) {
 				t.Errorf("not seen: want %q in %q", tt.want, d)
 			}
 			undo()
-			if d := l.Settle(ctx, before, 5*time.Second); d != nil {
+			if d := l.Settle(ctx, before, time.Minute); d != nil {
 				t.Errorf("still different after it was taken away: %q", d)
 			}
 		})
