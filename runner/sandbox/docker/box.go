@@ -182,8 +182,12 @@ func (s *box) Ended() sandbox.End {
 	}
 }
 
-// hitWait bounds the question to the engine in Hit.
-const hitWait = 2 * time.Second
+// hitWait bounds the question to the engine in Hit, endWait the time until the engine
+// says that a container has ended whose stream has: seconds, on a busy host.
+const (
+	hitWait = 2 * time.Second
+	endWait = 10 * time.Second
+)
 
 // Hit implements sandbox.Sandbox. While the sandbox runs it takes a sample: with
 // runc a job that is refused a process goes on, and nobody counts that. At one below
@@ -194,7 +198,7 @@ func (s *box) Hit() []job.Reason {
 	case <-s.conn.ended: // The container's end is known in a moment.
 		select {
 		case <-s.done:
-		case <-time.After(hitWait):
+		case <-time.After(endWait):
 		}
 	default:
 	}
