@@ -36,7 +36,7 @@ func TestBuildScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv(state.EnvDir, stateDir)
+			e.Setenv(state.EnvDir, filepath.Join(stateDir, filepath.Base(e.WorkDir)))
 			e.Setenv(envGuest, guest)
 			e.Setenv(envRunsc, runsc)
 			e.Setenv("DOCKER_HOST", host)

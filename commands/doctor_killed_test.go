@@ -91,9 +91,9 @@ func processNaming(word string) string {
 	return ""
 }
 
-// eventually asks until the answer is yes, or half a minute is over.
+// eventually asks until the answer is yes, or minutes are over: a busy machine takes its time.
 func eventually(ask func() bool) bool {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if ask() {
 			return true
 		}

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// leftTime is how long what a job had may take to go once the job has ended.
-const leftTime = 3 * time.Second
+// leftTime is how long what a job had may take to go once the job has ended: a busy host takes
+// its time. lookEvery is when it is looked for again.
+const (
+	leftTime  = 20 * time.Second
+	lookEvery = 300 * time.Millisecond
+)
 
 // leftovers looks for what jobs have left on the host: processes, mounts, control groups
 // and files that have a job's id in their name.
@@ -26,7 +30,7 @@ func (s *localSandbox) leftovers(ctx context.Context, ids []string) ([]string, e
 			return append(found, removed...), err
 		}
 		select {
-		case <-time.After(leftTime / 10):
+		case <-time.After(lookEvery):
 		case <-ctx.Done():
 			return found, context.Cause(ctx)
 		}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 // others.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	const id = "doctor-limit-trace-test"
+	id, another := "doctor-limit-trace-"+strings.ToLower(rand.Text()), rand.Text()
 	dir := t.TempDir()
 	if found := traces([]string{id}, dir); len(found) > 0 {
 		t.Errorf("nothing is there, and yet %q", found)
@@ -22,19 +23,19 @@ func TestTraces(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "sandboxes", id, "deep"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sleep", "1000")
 	cmd.Args[0] = "sleep-" + id
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	found := strings.Join(traces([]string{id, "another"}, dir), "\n")
+	found := strings.Join(traces([]string{id, another}, dir), "\n")
 	for _, want := range []string{"process ", filepath.Join(dir, "sandboxes", id)} {
 		if !strings.Contains(found, want) {
 			t.Errorf("no %q in %q", want, found)
 		}
 	}
-	if found := traces([]string{"another"}, dir); len(found) > 0 {
+	if found := traces([]string{another}, dir); len(found) > 0 {
 		t.Errorf("another's: %q", found)
 	}
 	if f := (&limitsSeen{held: []string{"memory"}, left: []string{"process 1"}}).finding(); f.State != doctor.Fail || f.Fix == "" {

@@ -68,7 +68,7 @@ func newBank(t *testing.T) (*bank, *queuetest.Server) {
 		if i < 2 {
 			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{b.cert}})
 		}
-		s := &http.Server{Handler: http.HandlerFunc(b.serve), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+		s := &http.Server{Handler: http.HandlerFunc(b.serve), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(func() { _ = s.Close() })
 	}
