@@ -42,12 +42,12 @@ func (c Config) docker() []*doctor.Check {
 		{
 			Code: "QD915", Name: "daemon-flags", Title: "daemon.json and dockerd's flags don't say the same twice", Group: groupDocker,
 			Needs: []string{"QD914"}, Severity: doctor.Failure,
-			DefaultFix: "keep the setting in one place: `systemctl edit docker` for flags, or daemon.json", Run: c.daemonFlags,
+			DefaultFix: "take what is listed out of daemon.json, or out of the flags by `systemctl edit docker`", Run: c.daemonFlags,
 		},
 		{
 			Code: "QD916", Name: "docker-runtimes", Title: "gVisor is registered without flags that weaken it", Group: groupDocker,
 			Needs: []string{"QD914"}, Severity: doctor.Failure,
-			DefaultFix: "take the flag out of daemon.json's runtimes, and restart dockerd", Run: c.dockerRuntimes,
+			DefaultFix: "take what is listed out of daemon.json's runtimes, and restart dockerd", Run: c.dockerRuntimes,
 		},
 		{
 			Code: "QD917", Name: "docker-wrapper", Title: "dockerd can start a runtime with arguments", Group: groupDocker,
@@ -75,13 +75,25 @@ func (c Config) dockerAddress(context.Context) doctor.Finding {
 		if from == "default" {
 			return doctor.Skipped("there is no Docker engine here; the backend runsc needs none")
 		}
-		return doctor.Failed(fmt.Sprintf("there is no socket at %s, which %s names", path, from), "")
+		return doctor.Failed(fmt.Sprintf("there is no socket at %s, which %s names", path, from), c.forgetEngine(from))
 	}
 	var also []string
 	if other := c.Host.Env("DOCKER_CONTEXT"); from == "DOCKER_HOST" && other != "" {
 		also = append(also, fmt.Sprintf("DOCKER_CONTEXT=%s is not used: DOCKER_HOST counts more", other))
 	}
 	return doctor.Passed(fmt.Sprintf("%s, named by %s", path, from), also...)
+}
+
+// forgetEngine takes back the naming of an engine, so that the usual socket counts.
+func (c Config) forgetEngine(from string) string {
+	forget := "docker context use default"
+	switch {
+	case from == "DOCKER_HOST":
+		forget = "unset DOCKER_HOST"
+	case c.Host.Env("DOCKER_CONTEXT") != "":
+		forget = "unset DOCKER_CONTEXT"
+	}
+	return "run `" + forget + "`, or name the engine's socket: DOCKER_HOST=unix:///PATH"
 }
 
 // engineInfo is what is read of the engine's /info and /version.
@@ -225,7 +237,7 @@ func (c Config) dockerWrapper(ctx context.Context) doctor.Finding {
 	}
 	if root.NoExec && len(with) > 0 {
 		return doctor.Failed(fmt.Sprintf("%s is mounted noexec, where dockerd keeps the start script of %s", info.DockerRootDir,
-			strings.Join(with, ", ")), "")
+			strings.Join(with, ", ")), c.allowPrograms(info.DockerRootDir))
 	}
 	if len(with) > 0 && c.enforcingSELinux() {
 		return doctor.Warned("SELinux is enforcing: its labels may keep dockerd from the start script of "+strings.Join(with, ", "),
@@ -233,6 +245,17 @@ func (c Config) dockerWrapper(ctx context.Context) doctor.Finding {
 	}
 	return doctor.Passed(fmt.Sprintf("%d runtimes have arguments, and %s allows to run programs: %t", len(with), info.DockerRootDir,
 		!root.NoExec))
+}
+
+// allowPrograms mounts the file system of a directory so that programs run from it; ""
+// where it isn't known.
+func (c Config) allowPrograms(dir string) string {
+	mount := c.mountOf(dir)
+	if mount == "" {
+		return ""
+	}
+	return "run " + command("mount", "-o", "remount,exec", mount) + " and take noexec out of /etc/fstab, or register the runtime without " +
+		"runtimeArgs"
 }
 
 func (c Config) enforcingSELinux() bool {

@@ -152,36 +152,6 @@ func afterQuote(text string, quote byte) string {
 	return ""
 }
 
-// surprises are the ways in which the setting isn't what it looks like.
-func (s *envSetting) surprises() []string {
-	text, quote := s.spelling()
-	var out []string
-	say := func(when bool, what string) {
-		if when {
-			out = append(out, fmt.Sprintf("line %d, %s: %s", s.line, s.key, what))
-		}
-	}
-	if s.key == "" {
-		return []string{fmt.Sprintf("line %d: a name alone at the very end, which compose takes for the value of nothing", s.line)}
-	}
-	say(strings.Contains(s.raw, s.key+"://"), "an address is taken for a setting and its value")
-	for _, name := range s.unset {
-		say(true, "$"+name+" isn't set, and is cut out: 'single quotes' keep a $")
-	}
-	rest := ""
-	if quote != 0 {
-		rest = afterQuote(text, quote)
-	}
-	say(rest != "" && rest[0] != '#', "what follows the closing quote is dropped")
-	say(quote == 0 && s.isSecret() && strings.Contains(text, " #"), "what follows # is a comment, not a part of the secret")
-	say(quote == '\'' && strings.Contains(s.value, "$$"), "both of $$ are kept in 'single quotes'")
-	say(strings.ContainsRune(s.value, '\r'), "there is a carriage return in it: lines must end in a line feed")
-	say(s.value != strings.TrimSpace(s.value), "the value begins or ends with white space")
-	say(s.isSecret() && (quote != 0 || strings.ContainsRune(text, '$')), "a secret that `docker --env-file` and a shell read otherwise "+
-		"than compose: keep it in a file")
-	return out
-}
-
 // EnvSecrets are the values in a .env file whose names are secrets', as compose reads
 // them and as they stand there. Of a file that compose can't read they are what
 // stands behind such a name on its line.

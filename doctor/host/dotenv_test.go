@@ -36,7 +36,7 @@ func FuzzStatements(f *testing.F) {
 		got := map[string]string{}
 		for _, s := range all {
 			got[s.key] = s.value
-			s.surprises()
+			s.surprises(new(oddities))
 		}
 		if !maps.Equal(got, want) && !slices.Contains(slices.Collect(maps.Keys(want)), "") {
 			t.Fatalf("%q: %q, compose reads %q", text, got, want)

@@ -24,7 +24,7 @@ func (c Config) userns(ctx context.Context) doctor.Finding {
 		return doctor.Passed("a user namespace was made, with a map of its users")
 	case c.sysctl("user/max_user_namespaces") == "0":
 		return doctor.Failed("user.max_user_namespaces is 0: nobody can make user namespaces, root included",
-			"take it out of /etc/sysctl.d, then `sysctl -w user.max_user_namespaces=15000`")
+			"run `sysctl -w user.max_user_namespaces=15000`, and take the other value out of /etc/sysctl.d")
 	case c.sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return doctor.Failed("AppArmor keeps users without rights from user namespaces, as Ubuntu 24.04 does",
 			"run as root, or give quavon and runsc an AppArmor profile with `userns,`; leave the sysctl on, it protects the host")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,124 +76,6 @@ func (c Config) nftFeatures(ctx context.Context) doctor.Finding {
 	return doctor.Passed("sets, connection state, counters and NAT work")
 }
 
-// nftChain is a chain in nft's JSON; those with a hook see every packet.
-type nftChain struct {
-	Family, Table, Name, Hook, Policy string
-}
-
-// nftRule is a rule in nft's JSON.
-type nftRule struct {
-	Family, Table, Chain string
-	Expr                 []map[string]json.RawMessage
-}
-
-// refusesAll says whether a rule drops or rejects whatever comes to it.
-func (r *nftRule) refusesAll() bool {
-	refuses := false
-	for _, e := range r.Expr {
-		for verb := range e {
-			switch verb {
-			case "drop", "reject":
-				refuses = true
-			case "counter", "log":
-			default:
-				return false // a match, or a jump elsewhere
-			}
-		}
-	}
-	return refuses
-}
-
-// ours begins the names of tables that are Quavon's own.
-const ours = "quavon"
-
-func (c Config) otherFirewalls(ctx context.Context) doctor.Finding {
-	out, err := c.Host.Run(ctx, "nft", "-j", "list", "ruleset")
-	if err != nil {
-		return doctor.Unknown(err)
-	}
-	found, err := refusals(out)
-	if err != nil {
-		return doctor.Unknown(fmt.Errorf("nft's answer: %w", err))
-	}
-	for _, file := range []string{"/etc/nftables.conf", "/etc/sysconfig/nftables.conf"} {
-		data, err := c.Host.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return doctor.Unknown(err)
-		}
-		for line := range strings.Lines(string(data)) {
-			if strings.HasPrefix(strings.TrimSpace(line), "flush ruleset") {
-				found = append(found,
-					file+" has \"flush ruleset\": a reload of nftables.service takes every table away, the sandboxes' too")
-			}
-		}
-	}
-	if len(found) > 0 {
-		return doctor.Failed("another firewall stands in the way", "", found...)
-	}
-	return doctor.Passed("no other base chain drops, and no configuration flushes")
-}
-
-// refusals are the chains of others that refuse at forward or input what they don't
-// accept: by policy, or by a rule without a condition.
-func refusals(ruleset string) ([]string, error) {
-	var list struct {
-		Nftables []struct {
-			Chain *nftChain
-			Rule  *nftRule
-		}
-	}
-	if err := json.Unmarshal([]byte(ruleset), &list); err != nil {
-		return nil, err
-	}
-	hooks := map[[3]string]string{}
-	var found []string
-	add := func(family, table, chain, hook string) {
-		s := fmt.Sprintf("table %s %s, chain %s drops at %s what it doesn't accept", family, table, chain, hook)
-		if !slices.Contains(found, s) {
-			found = append(found, s)
-		}
-	}
-	for _, e := range list.Nftables {
-		switch {
-		case e.Chain != nil && (e.Chain.Hook == "forward" || e.Chain.Hook == "input") && !strings.HasPrefix(e.Chain.Table, ours):
-			h := e.Chain
-			hooks[[3]string{h.Family, h.Table, h.Name}] = h.Hook
-			if h.Policy == "drop" {
-				add(h.Family, h.Table, h.Name, h.Hook)
-			}
-		case e.Rule != nil && e.Rule.refusesAll():
-			// nft lists a table's chains before its rules.
-			if hook := hooks[[3]string{e.Rule.Family, e.Rule.Table, e.Rule.Chain}]; hook != "" {
-				add(e.Rule.Family, e.Rule.Table, e.Rule.Chain, hook)
-			}
-		}
-	}
-	return found, nil
-}
-
-// legacyRules looks where the old interface lists its tables; rules of the new one
-// aren't seen there, nor the other way round.
-func (c Config) legacyRules(context.Context) doctor.Finding {
-	var tables []string
-	for _, file := range []string{"/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"} {
-		data, err := c.Host.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return doctor.Unknown(err)
-		}
-		if names := strings.Fields(string(data)); len(names) > 0 {
-			tables = append(tables, file+": "+strings.Join(names, ", "))
-		}
-	}
-	if len(tables) > 0 {
-		return doctor.Failed("iptables-legacy has tables, which nft does not show", "", tables...)
-	}
-	return doctor.Passed("iptables-legacy has no tables")
-}
-
 // sandboxRanges are what backends with interfaces take.
 var sandboxRanges = []netip.Prefix{netip.MustParsePrefix("10.201.0.0/16"), netip.MustParsePrefix("172.16.0.0/30")}
 
@@ -203,7 +84,7 @@ func (c Config) ranges(context.Context) doctor.Finding {
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	var taken []string
+	var taken, drop []string
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		if len(f) < 8 || f[0] == "Iface" {
@@ -216,11 +97,13 @@ func (c Config) ranges(context.Context) doctor.Finding {
 		for _, r := range sandboxRanges {
 			if prefix.Bits() > 0 && prefix.Overlaps(r) && !strings.HasPrefix(f[0], ours) {
 				taken = append(taken, fmt.Sprintf("%s is routed to %s, and overlaps %s", prefix, f[0], r))
+				drop = append(drop, shell("ip", "route", "del", prefix.String(), "dev", f[0]))
 			}
 		}
 	}
 	if len(taken) > 0 {
-		return doctor.Failed("addresses of the sandboxes are in use", "", taken...)
+		return doctor.Failed("addresses of the sandboxes are in use",
+			"give that network other addresses, or run `"+strings.Join(slices.Compact(drop), " && ")+"`", taken...)
 	}
 	return doctor.Passed("no route overlaps 10.201.0.0/16 or 172.16.0.0/30")
 }

@@ -19,7 +19,9 @@ func (c Config) runtime() []*doctor.Check {
 	return []*doctor.Check{
 		{
 			Code: "QD920", Name: "runsc", Title: "runsc is there, and is one program without parts elsewhere", Group: groupRuntime,
-			Needs: []string{"QD901"}, Severity: doctor.Failure, DefaultFix: "run `make`, or set QUAVON_RUNSC", Run: c.runsc,
+			Needs: []string{"QD901"}, Severity: doctor.Failure,
+			DefaultFix: "set QUAVON_RUNSC to a runsc that `make` has built, or to a release's",
+			Run:        c.runsc,
 		},
 		{
 			Code: "QD921", Name: "runsc-access", Title: "everyone may run runsc, as it does itself as nobody", Group: groupRuntime,
@@ -45,7 +47,8 @@ func (c Config) runsc(ctx context.Context) doctor.Finding {
 		return doctor.Failed(fmt.Sprintf("%s is no program: %v", file, err), "")
 	case loader != "":
 		return doctor.Failed(fmt.Sprintf("%s needs %s, which a sandbox doesn't have: every run would end with "+
-			"\"cannot read client sync file: EOF\"", file, loader), "build it with CGO_ENABLED=0, as `make` does")
+			"\"cannot read client sync file: EOF\"", file, loader),
+			"build it with CGO_ENABLED=0, as `make` does, or set QUAVON_RUNSC to one that is")
 	}
 	version, err := c.runscVersion(ctx, file)
 	if err != nil {
@@ -110,10 +113,38 @@ func (c Config) runscAccess(context.Context) doctor.Finding {
 		}
 	}
 	if len(closed) > 0 {
-		return doctor.Failed("runsc can't start itself again as nobody: "+closed[0], chmod("o+rx", paths)+", or move runsc",
-			closed...)
+		return doctor.Failed("runsc can't start itself again as nobody: "+closed[0],
+			"run `"+openPaths(paths, need, helpers)+"`, or move runsc", closed...)
 	}
 	return doctor.Passed(fmt.Sprintf("%d files and directories on the way are open", len(need)))
+}
+
+// openPaths gives others no more than is needed: directories on the way can be passed
+// through and not listed.
+func openPaths(paths []string, need map[string]fs.FileMode, helpers string) string {
+	passed, run := []string{"chmod", "o+x"}, []string{"chmod", "o+rx"}
+	all := []string{"chmod", "-R", "o+rx", helpers}
+	inHelpers := false
+	for _, p := range paths {
+		switch {
+		case p == helpers || path.Dir(p) == helpers:
+			inHelpers = true
+		case need[p] == 0o001:
+			passed = append(passed, p)
+		default:
+			run = append(run, p)
+		}
+	}
+	var commands []string
+	for _, words := range [][]string{passed, run} {
+		if len(words) > 2 {
+			commands = append(commands, shell(words...))
+		}
+	}
+	if inHelpers {
+		commands = append(commands, shell(all...))
+	}
+	return strings.Join(commands, " && ")
 }
 
 var (
@@ -144,15 +175,22 @@ func (c Config) runscSidecars(ctx context.Context) doctor.Finding {
 	case err != nil && !missing:
 		return doctor.Unknown(err)
 	case missing && upstream != nil && upstream[1] >= splitRelease:
-		return doctor.Failed(fmt.Sprintf("%s is of release %s, whose helpers are missing: there is no %s", real, version, dir), "")
+		return doctor.Failed(fmt.Sprintf("%s is of release %s, whose helpers are missing: there is no %s", real, version, dir), unpack(dir))
 	case missing && (upstream != nil || ownForm.MatchString(version)):
 		return doctor.Passed(version + " needs no helpers: it is built in one piece")
 	case missing:
 		return doctor.Unknown(fmt.Errorf("it isn't known whether a runsc of version %q needs helpers, and it has none", version))
 	case len(names) == 0:
-		return doctor.Failed(dir+" is empty", "")
+		return doctor.Failed(dir+" is empty", unpack(dir))
 	}
 	return c.sameRelease(ctx, version, dir, names)
+}
+
+// unpack takes runsc and its helpers from one archive. What is there of another release
+// goes first: it may have had helpers that this one hasn't.
+func unpack(dir string) string {
+	return "get the archive of one release, then run `" + shell("rm", "-rf", dir) + " && " +
+		shell("tar", "-xf", "gvisor.tar.bz2", "-C", path.Dir(dir)) + "`"
 }
 
 // sameRelease asks every helper for its version. One that doesn't answer leaves the
@@ -171,7 +209,7 @@ func (c Config) sameRelease(ctx context.Context, version, dir string, names []st
 		}
 	}
 	if len(other) > 0 {
-		return doctor.Failed("helpers are of another release than runsc's "+version, "", other...)
+		return doctor.Failed("helpers are of another release than runsc's "+version, unpack(dir), other...)
 	}
 	return doctor.Passed(fmt.Sprintf("%d helpers of %s", len(names), version))
 }

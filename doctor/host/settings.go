@@ -74,9 +74,9 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 	for _, s := range all {
 		values[s.key] = s.value
 	}
-	value, from := values[profilesKey], file
+	value, from, set := values[profilesKey], file, "write "
 	if shell := c.Host.Env(profilesKey); shell != "" {
-		value, from = shell, "the environment, which counts more than "+file
+		value, from, set = shell, "the environment, which counts more than "+file, "run "
 	}
 	if value == "" {
 		return doctor.Skipped("no profile is switched on")
@@ -99,9 +99,25 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 		}
 	}
 	if len(strange) > 0 {
-		return doctor.Failed(profilesKey+" of "+from+" switches on what isn't there", "", strange...)
+		return doctor.Failed(profilesKey+" of "+from+" switches on what isn't there", set+meantProfiles(value, known, set == "run "),
+			strange...)
 	}
 	return doctor.Passed(fmt.Sprintf("%s is %s, by %s", profilesKey, value, from))
+}
+
+// meantProfiles sets those of a value's names that there are, in the shell or in .env.
+func meantProfiles(value string, known []string, inShell bool) string {
+	names := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",; \t", r) })
+	names = slices.DeleteFunc(names, func(n string) bool { return n != "*" && !slices.Contains(known, n) })
+	assign := profilesKey + "=" + strings.Join(names, ",")
+	switch {
+	case inShell && len(names) == 0:
+		assign = "unset " + profilesKey
+	case inShell:
+		assign = "export " + assign
+	}
+	slices.Sort(known)
+	return "`" + assign + "`; the profiles that there are: " + strings.Join(slices.Compact(known), ", ")
 }
 
 // profiles are those of the services in the compose files of a directory.
@@ -148,28 +164,28 @@ func (c Config) envValues(context.Context) doctor.Finding {
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	var odd []string
-	lines := map[string][]string{}
+	var o oddities
+	byKey := map[string][]envSetting{}
 	for _, s := range all {
-		odd = append(odd, s.surprises()...)
-		lines[s.key] = append(lines[s.key], fmt.Sprint(s.line))
+		s.surprises(&o)
+		byKey[s.key] = append(byKey[s.key], s)
 		if shell := c.Host.Env(s.key); shell != "" && shell != s.value && strings.HasPrefix(s.key, "QUAVON_") {
-			odd = append(odd, fmt.Sprintf("line %d, %s: the environment has another value, which counts more", s.line, s.key))
+			o.add(fmt.Sprintf("line %d, %s: the environment has another value, which counts more", s.line, s.key),
+				"run "+command("unset", s.key))
 		}
 	}
-	for _, key := range sortedKeys(lines) {
-		if n := lines[key]; len(n) > 1 {
-			odd = append(odd, fmt.Sprintf("%s is on lines %s: only the last counts", key, strings.Join(n, ", ")))
-		}
-	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		odd = append(odd, "the last line has no end: what is appended would be glued to it")
+	for _, key := range sortedKeys(byKey) {
+		o.twice(key, byKey[key])
 	}
 	if strings.Contains(text, "\r\n") {
-		odd = append(odd, "lines end as on Windows: compose reads them, `source .env` and systemd keep the carriage returns")
+		o.add("lines end as on Windows: compose reads them, `source .env` and systemd keep the carriage returns",
+			"run "+command("sed", "-i", `s/\r$//`, file))
 	}
-	if len(odd) > 0 {
-		return doctor.Failed(file+" has settings that aren't what they look like", "", odd...)
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		o.add("the last line has no end: what is appended would be glued to it", "run `echo >>"+word(file)+"`")
+	}
+	if len(o.found) > 0 {
+		return doctor.Failed(file+" has settings that aren't what they look like", o.fix(file), o.found...)
 	}
 	return doctor.Passed(fmt.Sprintf("%d settings, each once and plain", len(all)))
 }
@@ -181,41 +197,61 @@ func (c Config) envSecrets(context.Context) doctor.Finding {
 	if err != nil {
 		return doctor.Unknown(err)
 	}
-	var look []string
+	var open, fixes, seen []string
 	if slices.ContainsFunc(all, func(s envSetting) bool { return s.isSecret() }) {
-		look = append(look, file)
+		info, err := c.Host.Stat(file)
+		if err != nil {
+			return doctor.Unknown(err)
+		}
+		seen = append(seen, file)
+		if info.Mode.Perm()&0o077 != 0 {
+			open, fixes = append(open, fmt.Sprintf("%s has mode %04o", file, info.Mode.Perm())), append(fixes, shell("chmod", "600", file))
+		}
 	}
 	dir := path.Join(path.Dir(file), "secrets")
-	info, err := c.Host.Stat(dir)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	readable, there, err := c.readableIn(dir)
+	if err != nil {
 		return doctor.Unknown(err)
-	case err == nil && info.Mode.Perm()&0o077 != 0:
-		names, err := c.Host.ReadDir(dir)
-		if err != nil {
-			return doctor.Unknown(err)
-		}
-		for _, name := range names {
-			look = append(look, path.Join(dir, name))
-		}
-	case err == nil:
-		look = append(look, dir)
 	}
-	var open, paths []string
-	for _, p := range look {
-		info, err := c.Host.Stat(p)
-		if err != nil {
-			return doctor.Unknown(err)
-		}
-		if info.Mode.Perm()&0o077 != 0 {
-			open, paths = append(open, fmt.Sprintf("%s has mode %04o", p, info.Mode.Perm())), append(paths, p)
-		}
+	if len(readable) > 0 {
+		// The directory closes them all, those of tomorrow too.
+		open, fixes = append(open, readable...), append(fixes, shell("chmod", "700", dir))
+	}
+	if there {
+		seen = append(seen, dir)
 	}
 	switch {
 	case len(open) > 0:
-		return doctor.Failed("secrets can be read by others", chmod("600", paths)+", and change the secrets", open...)
-	case len(look) == 0:
+		return doctor.Failed("secrets can be read by others", "run `"+strings.Join(fixes, " && ")+"`, and change the secrets", open...)
+	case len(seen) == 0:
 		return doctor.Skipped(file + " has no secret, and there is no directory " + dir)
 	}
-	return doctor.Passed("only the owner reads " + strings.Join(look, ", "))
+	return doctor.Passed("only the owner reads " + strings.Join(seen, ", "))
+}
+
+// readableIn are the files in a directory that others can read; there says that it has
+// any file, or is closed.
+func (c Config) readableIn(dir string) (open []string, there bool, err error) {
+	info, err := c.Host.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil || info.Mode.Perm()&0o077 == 0 {
+		return nil, true, err
+	}
+	names, err := c.Host.ReadDir(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range names {
+		p := path.Join(dir, name)
+		info, err := c.Host.Stat(p)
+		if err != nil {
+			return nil, false, err
+		}
+		if info.Mode.Perm()&0o077 != 0 {
+			open = append(open, fmt.Sprintf("%s has mode %04o", p, info.Mode.Perm()))
+		}
+	}
+	return open, len(names) > 0, nil
 }

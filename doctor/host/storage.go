@@ -22,7 +22,8 @@ func (c Config) storage() []*doctor.Check {
 		},
 		{
 			Code: "QD941", Name: "disk", Title: "there is room for jobs", Group: groupStorage, Needs: []string{"QD940"},
-			Severity: doctor.Failure, DefaultFix: "make room: `quavon images` shows what the store has", Run: c.disk,
+			Severity: doctor.Failure, Run: c.disk,
+			DefaultFix: "make room: `quavon images gc` removes what no lock needs, `quavon images ls` shows the rest",
 		},
 		{
 			Code: "QD942", Name: "path-length", Title: "the state directory's path leaves room for sockets", Group: groupStorage,
@@ -112,7 +113,8 @@ func (c Config) pathLength(context.Context) doctor.Finding {
 	}
 	text := fmt.Sprintf("%s has %d bytes, %d are possible", dir, len(dir), socketPath-belowState)
 	if len(dir) > socketPath-belowState {
-		return doctor.Failed(text, "")
+		return doctor.Failed(text,
+			fmt.Sprintf("set QUAVON_STATE_DIR to a path of %d bytes at most, as /var/lib/quavon", socketPath-belowState))
 	}
 	return doctor.Passed(text)
 }
@@ -135,10 +137,25 @@ func (c Config) sameFileSystem(context.Context) doctor.Finding {
 		return doctor.Passed("a file of " + images + " was linked into " + sandboxes)
 	case errors.Is(err, unix.EXDEV):
 		return doctor.Failed(fmt.Sprintf("%s and %s are on two file systems or mounts: images would be copied for each machine", images,
-			sandboxes), "")
+			sandboxes), c.unmount(dir))
 	default:
 		return doctor.Unknown(err)
 	}
+}
+
+// unmount takes away what is mounted inside the state directory; "" where it isn't known.
+func (c Config) unmount(dir string) string {
+	var words []string
+	for _, m := range c.mounts() {
+		if strings.HasPrefix(m, dir+"/") {
+			words = append(words, m)
+		}
+	}
+	if words == nil {
+		return ""
+	}
+	return "stop the runner, run " + command(append([]string{"umount"}, words...)...) + ", and mount it at " + dir +
+		" itself, or not at all"
 }
 
 // secretFiles are the settings that name a file with a secret.
@@ -165,26 +182,10 @@ func (c Config) secrets(context.Context) doctor.Finding {
 	}
 	switch {
 	case len(open) > 0:
-		return doctor.Failed("secrets can be read by others", chmod("600", paths)+", and change the secrets", open...)
+		return doctor.Failed("secrets can be read by others",
+			"run "+command(append([]string{"chmod", "600"}, paths...)...)+", and change the secrets", open...)
 	case len(seen) == 0:
 		return doctor.Skipped("no setting names a file with a secret")
 	}
 	return doctor.Passed("only the owner reads " + strings.Join(seen, ", "))
 }
-
-// mostPaths bounds those that a command of a fix names.
-const mostPaths = 8
-
-// chmod is the command that gives files another mode, as a shell takes it.
-func chmod(mode string, paths []string) string {
-	words := []string{"chmod", mode}
-	for _, p := range paths[:min(len(paths), mostPaths)] {
-		if strings.ContainsFunc(p, func(r rune) bool { return !strings.ContainsRune(plainRunes, r) }) {
-			p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
-		}
-		words = append(words, p)
-	}
-	return "run `" + strings.Join(words, " ") + "`"
-}
-
-const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:"

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"path"
+	"strings"
+)
+
+// command is what an operator types, in the quotes that a fix has commands in.
+func command(words ...string) string { return "`" + shell(words...) + "`" }
+
+// shell is a command as a shell takes it.
+func shell(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = word(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// word quotes what a shell would read as more than a word.
+func word(s string) string {
+	if s != "" && strings.Trim(s, plainRunes) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
+
+// mounts are the places where something is mounted, as the kernel lists them; nil
+// where that isn't known.
+func (c Config) mounts() []string {
+	data, _ := c.Host.ReadFile("/proc/self/mountinfo") // only a fix is the worse for it
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 4 {
+			out = append(out, unescape.Replace(f[4]))
+		}
+	}
+	return out
+}
+
+// unescape undoes what the kernel does to names of mounts.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// mountOf is the mount that a path is on, "" where that isn't known.
+func (c Config) mountOf(p string) string {
+	if real, err := c.Host.Resolve(p); err == nil {
+		p = real
+	}
+	all := c.mounts()
+	for dir := path.Clean(p); ; dir = path.Dir(dir) {
+		for _, m := range all {
+			if m == dir {
+				return m
+			}
+		}
+		if dir == "/" || dir == "." {
+			return ""
+		}
+	}
+}
