@@ -55,7 +55,7 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 		Again: o.again(), Hurry: o.Hurry,
 		Journal: journal.Options{Dir: t.State(), Version: ownVersion(), Revert: o.reverter(t), Data: func(path string) bool {
 			return filepath.Dir(path) == t.Secrets()
-		}},
+		}, Shared: func(path string) (string, error) { return runtime.Shared(t.Dir, path) }},
 	}
 	if o.IO.InIsTerminal() && o.IO.ErrIsTerminal() {
 		in.Ask = o.ask
@@ -66,7 +66,9 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 // makeTarget finds out what the installation is about. Without an engine its socket is
 // "", and the phases that need one say so.
 func (o *installOptions) makeTarget() (*phase.Target, error) {
-	t := &phase.Target{Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion(), Bundle: o.Offline.Bundle}
+	t := &phase.Target{
+		Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion(), Bundle: o.Offline.Bundle, DryRun: o.DryRun,
+	}
 	if t.Backend == "" {
 		t.Backend = runtime.Backend
 	}

@@ -71,7 +71,7 @@ func (in *Installer) Install(ctx context.Context) (r *Report, err error) {
 	if err := in.apply(ctx, j, phases, r); err != nil {
 		return r, err
 	}
-	if _, err := j.Keep(in.kept()); err != nil {
+	if _, err := j.Keep(in.kept(), in.watched()); err != nil {
 		return r, fault.Wrap(err, "keep this installation for a rollback", "make room in "+j.Dir)
 	}
 	return r, nil
@@ -283,6 +283,17 @@ func (in *Installer) kept() []string {
 	for _, p := range in.Phases {
 		if k, ok := p.(phase.Keeper); ok {
 			all = append(all, k.Files()...)
+		}
+	}
+	return all
+}
+
+// watched are the operator's files that bear on a generation.
+func (in *Installer) watched() []string {
+	var all []string
+	for _, p := range in.Phases {
+		if w, ok := p.(phase.Watcher); ok {
+			all = append(all, w.Watched()...)
 		}
 	}
 	return all

@@ -46,6 +46,7 @@ func TestKilledAnywhere(t *testing.T) {
 		ended := kill(t, "install", dir, "v1", strconv.Itoa(at))
 		intact(t, dir)
 		in, _ := world(dir, "v1", nil)
+		deep(in)
 		if _, err := in.Install(t.Context()); err != nil {
 			t.Fatalf("after a kill at %d: %v", at, err)
 		}
@@ -69,6 +70,27 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
+// TestKilledAndGivenUp: who doesn't install again after a kill but uninstalls has the host as
+// it was before, down to the directories that the first had begun to make.
+func TestKilledAndGivenUp(t *testing.T) {
+	t.Parallel()
+	for at := 1; ; at++ {
+		dir := operator(t)
+		before := tree(t, dir)
+		ended := kill(t, "install", dir, "v1", strconv.Itoa(at))
+		in, _ := world(dir, "v1", nil)
+		if _, err := deep(in).Uninstall(t.Context(), true); err != nil {
+			t.Fatalf("after a kill at %d: %v", at, err)
+		}
+		if d := cmp.Diff(before, tree(t, dir)); d != "" {
+			t.Fatalf("after a kill at %d an uninstall leaves: %s", at, d)
+		}
+		if ended {
+			return
+		}
+	}
+}
+
 // TestUpgradeKilledAnywhere: after the kill the services run as one version's files
 // say, never between two, once the next installation has begun; secrets are the same.
 func TestUpgradeKilledAnywhere(t *testing.T) {
@@ -76,12 +98,14 @@ func TestUpgradeKilledAnywhere(t *testing.T) {
 	for at := 1; ; at++ {
 		dir := operator(t)
 		in, _ := world(dir, "v1", nil)
+		deep(in)
 		if _, err := in.Install(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		secrets := tree(t, filepath.Join(dir, "secrets"))
 		ended := kill(t, "install", dir, "v2", strconv.Itoa(at))
 		in, _ = world(dir, "v2", nil)
+		deep(in)
 		if _, err := in.Install(t.Context()); err != nil {
 			t.Fatalf("after a kill at %d: %v", at, err)
 		}
@@ -105,6 +129,7 @@ func TestUninstallKilledAnywhere(t *testing.T) {
 		dir := operator(t)
 		before := tree(t, dir)
 		in, _ := world(dir, "v1", nil)
+		deep(in)
 		if _, err := in.Install(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func (in *Installer) PlanUninstall(purge bool) ([]phase.Change, error) {
 // Uninstall takes back what was installed and nothing else. Data stays, but with purge.
 func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err error) {
 	if !journal.Exists(in.Journal) {
-		return &Report{}, nil // and nothing is made to look there
+		return &Report{}, journal.Sweep(in.Journal) // nothing is made to look there
 	}
 	j, r, err := in.begin(ctx)
 	if err != nil {
@@ -70,6 +70,9 @@ func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
 	if err != nil || !ok {
 		return r, errors.Join(err, j.Leave(), noGeneration(ok))
 	}
+	if err := in.tellDiffering(g); err != nil {
+		return r, err
+	}
 	question := phase.Change{Action: phase.Edit, Target: "installation", Summary: "go back to that of quavon " + g.Version}
 	if err := in.consent([]Planned{{"rollback", []phase.Change{question}}}); err != nil {
 		return r, err
@@ -80,6 +83,15 @@ func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
 	}
 	r.Changed = true
 	return r, nil
+}
+
+// tellDiffering tells of the operator's own files, which no rollback touches.
+func (in *Installer) tellDiffering(g journal.Generation) error {
+	differing, err := g.Differing()
+	for _, path := range differing {
+		in.View.Line(path + " isn't what it was when quavon " + g.Version + " was installed: it is left alone, and counts for the services")
+	}
+	return err
 }
 
 func (in *Installer) notInstalled() error {

@@ -127,6 +127,64 @@ func TestRollbackAfterUninstall(t *testing.T) {
 	}
 }
 
+// TestRollbackTellsOfOverride: what the operator has changed beside the installation since
+// the one that a rollback goes to is told, and stays as it is.
+func TestRollbackTellsOfOverride(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		// texts are the override's at the first installation, at that again, and at the
+		// rollback; "" for none.
+		texts [3]string
+		told  bool
+	}{
+		{"none", [3]string{}, false},
+		{"the same", [3]string{"a", "a", "a"}, false},
+		{"changed", [3]string{"a", "a", "b"}, true},
+		{"changed and installed again", [3]string{"a", "b", "b"}, false},
+		{"made since", [3]string{"", "", "b"}, true},
+		{"removed since", [3]string{"a", "a", ""}, true},
+	} {
+		dir := operator(t)
+		_, s := world(dir, "v1", nil)
+		set := func(text string) {
+			t.Helper()
+			err := os.Remove(s.override())
+			if text != "" {
+				err = os.WriteFile(s.override(), []byte(text), 0o644)
+			}
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		install := func(version, override string) {
+			t.Helper()
+			set(override)
+			in, _ := world(dir, version, nil)
+			if _, err := in.Install(t.Context()); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		install("v1", c.texts[0])
+		install("v1", c.texts[1])
+		install("v2", c.texts[1])
+		set(c.texts[2])
+		before := tree(t, dir)[s.override()]
+		in, _ := world(dir, "v2", nil)
+		if _, err := in.Rollback(t.Context()); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		checkInstalled(t, dir, "v1") // the override alone makes no other generation
+		said := strings.Join(in.View.(*lines).said, "; ")
+		if strings.Contains(said, s.override()+" isn't what it was when quavon v1 was installed") != c.told {
+			t.Errorf("%s: %s", c.name, said)
+		}
+		if now := tree(t, dir)[s.override()]; now != before {
+			t.Errorf("%s: the override is %q, was %q", c.name, now, before)
+		}
+	}
+}
+
 // TestPlanOnlyReads: what another process is doing meanwhile is left alone.
 func TestPlanOnlyReads(t *testing.T) {
 	t.Parallel()

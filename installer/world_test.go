@@ -40,6 +40,10 @@ type stack struct {
 func (s *stack) Name() string    { return s.name }
 func (s *stack) Files() []string { return []string{filepath.Join(s.target.Dir, "compose.yaml")} }
 
+func (s *stack) Watched() []string { return []string{s.override()} }
+
+func (s *stack) override() string { return filepath.Join(s.target.Dir, "compose.override.yaml") }
+
 func (s *stack) running() string { return filepath.Join(s.target.Dir, "running") }
 
 func (s *stack) version() string { return "services of " + s.target.Version + "\n" }
@@ -170,6 +174,12 @@ func world(dir, version string, hook func(string)) (*Installer, *stack) {
 	}, s
 }
 
+// deep puts the journal where directories must be made for it.
+func deep(in *Installer) *Installer {
+	in.Journal.Dir = filepath.Join(in.Target.Dir, "a", "b", ".quavon")
+	return in
+}
+
 // operator writes the operator's own files.
 func operator(t *testing.T) string {
 	t.Helper()
@@ -233,6 +243,7 @@ func victim(dir string) int {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 		}
 	})
+	deep(in)
 	var err error
 	if os.Getenv("QUAVON_TEST_VERB") == "uninstall" {
 		_, err = in.Uninstall(context.Background(), true)

@@ -60,10 +60,16 @@ func (c cli) command(ctx context.Context, args ...string) *exec.Cmd {
 		}
 	}
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+c.target.Socket)
+	if c.alone() {
+		cmd.Env = append(cmd.Env, "COMPOSE_EXPERIMENTAL_GIT_REMOTE=false", "COMPOSE_EXPERIMENTAL_OCI_REMOTE=false")
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopTime
 	return cmd
 }
+
+// alone says that files of elsewhere, which compose would fetch, are left where they are.
+func (c cli) alone() bool { return c.target.DryRun || c.target.Bundle != "" }
 
 // maxOutput bounds what is kept of an output.
 const maxOutput = 1 << 20

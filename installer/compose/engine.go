@@ -14,7 +14,6 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
-	"github.com/quavon/quavon/runner/sandbox/docker/object"
 )
 
 // Labels that compose gives to all it makes.
@@ -130,13 +128,13 @@ func (e *engine) lastLines(ctx context.Context, id string) []string {
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
-// down removes the project's containers and networks, and with volumes those too.
-// The runner goes first: it drains. What belongs to the installation in another directory
-// stays, and with it networks and volumes, which have no other name.
-func (e *engine) down(ctx context.Context, dir string, volumes bool, show phase.Reporter) error {
+// down removes the project's containers and networks. The runner goes first: it drains.
+// What belongs to the installation in another directory stays, and then alone is false:
+// networks and volumes have no other name, and so stay with it.
+func (e *engine) down(ctx context.Context, dir string, show phase.Reporter) (alone bool, err error) {
 	units, err := e.units(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	slices.SortStableFunc(units, func(a, b unit) int { return stopOrder[a.service] - stopOrder[b.service] })
 	for _, u := range units {
@@ -144,17 +142,14 @@ func (e *engine) down(ctx context.Context, dir string, volumes bool, show phase.
 			continue
 		}
 		if err := e.remove(ctx, u); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if theirs := others(units, dir); theirs != "" {
 		show.Line("networks and volumes of the project " + Project + " stay, as the services of " + theirs + " have them")
-		return nil
+		return false, nil
 	}
-	if err := e.removeNetworks(ctx); err != nil || !volumes {
-		return err
-	}
-	return e.removeVolumes(ctx)
+	return true, e.removeNetworks(ctx)
 }
 
 // stop stops a service's container, in the time that its configuration gives it.
@@ -187,30 +182,6 @@ func (e *engine) removeNetworks(ctx context.Context) error {
 	for _, n := range list {
 		if err := e.NetworkRemove(ctx, n.ID); err != nil && !errdefs.IsNotFound(err) {
 			return fault.Wrap(err, "remove the network "+n.Name, "disconnect what else is in it: `docker network inspect "+n.Name+"`")
-		}
-	}
-	return nil
-}
-
-func (e *engine) removeVolumes(ctx context.Context) error {
-	return e.removeVolumesOf(ctx, ofProject(), errdefs.IsNotFound)
-}
-
-// removeGuests removes the volumes with quavon-guest. Those that others use stay; the
-// others are filled again by whoever needs them.
-func (e *engine) removeGuests(ctx context.Context) error {
-	guests := filters.NewArgs(filters.Arg("label", object.LabelRole+"="+object.RoleGuest))
-	return e.removeVolumesOf(ctx, guests, func(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsConflict(err) })
-}
-
-func (e *engine) removeVolumesOf(ctx context.Context, which filters.Args, ignore func(error) bool) error {
-	list, err := e.VolumeList(ctx, volume.ListOptions{Filters: which})
-	if err != nil {
-		return fault.Wrap(err, "list the volumes", "see the engine's log")
-	}
-	for _, v := range list.Volumes {
-		if err := e.VolumeRemove(ctx, v.Name, false); err != nil && !ignore(err) {
-			return fault.Wrap(err, "remove the volume "+v.Name, "stop what uses it: `docker ps -a --filter volume="+v.Name+"`")
 		}
 	}
 	return nil

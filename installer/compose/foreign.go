@@ -3,6 +3,7 @@ package compose
 import (
 	"context"
 	"os"
+	"strings"
 
 	"github.com/quavon/quavon/runner/fault"
 )
@@ -13,15 +14,21 @@ import (
 // foreign says that a service is of another directory, as long as there is that one: the
 // services of a directory that was moved or removed are taken over.
 func (u unit) foreign(dir string) bool {
-	if u.dir == "" || u.dir == dir {
+	if u.dir == "" || sameDir(u.dir, dir) {
 		return false
 	}
-	theirs, err := os.Stat(u.dir)
-	if err != nil {
-		return false
+	_, err := os.Stat(u.dir)
+	return err == nil
+}
+
+// sameDir says that two paths are one directory's.
+func sameDir(a, b string) bool {
+	if a == b {
+		return true
 	}
-	ours, err := os.Stat(dir)
-	return err != nil || !os.SameFile(ours, theirs)
+	one, err := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // others is another directory that some services are of, "" for none.
@@ -44,12 +51,25 @@ func (s *stack) others(ctx context.Context) (string, error) {
 	return others(units, s.Target.Dir), err
 }
 
-// alone refuses an engine with the services of another directory.
+// alone refuses an engine with services of another directory, or with the volumes that the
+// installation there has left: its data would be these services'.
 func (s *stack) alone(ctx context.Context) error {
 	theirs, err := s.others(ctx)
+	if err != nil {
+		return err
+	}
+	if theirs != "" {
+		return fault.New("the engine has services of the project "+Project+" in "+theirs+", which these would replace",
+			"`quavon install --dir "+theirs+"`; or, when they are to go, `quavon uninstall --dir "+theirs+"`")
+	}
+	e, err := s.engine(ctx)
+	if err != nil {
+		return err
+	}
+	theirs, names, err := e.keptBy(ctx, s.Target.Dir)
 	if err != nil || theirs == "" {
 		return err
 	}
-	return fault.New("the engine has services of the project "+Project+" in "+theirs+", which these would replace",
-		"`quavon install --dir "+theirs+"`; or, when they are to go, `quavon uninstall --dir "+theirs+"`")
+	return fault.New("the engine has volumes of the installation in "+theirs+", which these services would use: "+strings.Join(names, " "),
+		"`quavon install --dir "+theirs+"`; or, when that data is to go, `quavon uninstall --purge --dir "+theirs+"`")
 }

@@ -2,6 +2,7 @@ package compose
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,12 +17,15 @@ import (
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
+	"github.com/quavon/quavon/runner/sandbox/docker/object"
 )
 
-// answers are an engine with a container of the project for each directory, a network, a
-// volume and an image, and remember what was removed.
+// answers are an engine with a container of the project for each directory, a network,
+// volumes and an image, and remember what was removed.
 type answers struct {
 	dirs []string
+	// volumes are the project's, each with whose it says it is.
+	volumes map[string]string
 	// images are the digests of those that it has.
 	images []string
 	mu     sync.Mutex
@@ -44,6 +48,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.gone = append(a.gone, path[:min(len(path), 24)])
+		delete(a.volumes, strings.TrimPrefix(path, "/volumes/"))
 		if strings.HasPrefix(path, "/images/") {
 			give([]any{})
 		}
@@ -62,7 +67,18 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/networks":
 		give([]any{map[string]any{"Id": "n1", "Name": "quavon_valkey"}})
 	case path == "/volumes":
-		give(map[string]any{"Volumes": []any{map[string]any{"Name": "quavon_valkey"}}})
+		list := []any{}
+		for _, name := range slices.Sorted(maps.Keys(a.volumes)) {
+			labels := map[string]string{}
+			if a.volumes[name] != "" {
+				labels[labelInstallation] = a.volumes[name]
+			}
+			list = append(list, map[string]any{"Name": name, "Labels": labels})
+		}
+		if strings.Contains(r.URL.Query().Get("filters"), object.LabelRole) {
+			list = nil // it has no guests
+		}
+		give(map[string]any{"Volumes": list})
 	case strings.HasPrefix(path, "/images/") && slices.Contains(a.images, strings.TrimSuffix(path[len("/images/"):], "/json")):
 		give(map[string]any{"Id": strings.TrimSuffix(path[len("/images/"):], "/json"), "RootFS": map[string]any{"Layers": []string{layer}}})
 	default:
@@ -76,7 +92,7 @@ var layer = "sha256:" + strings.Repeat("f", 64)
 // stackAt is an installation in a directory, with an engine that has services of some.
 func stackAt(t *testing.T, dir string, dirs ...string) (*stack, *answers) {
 	t.Helper()
-	a := &answers{dirs: dirs}
+	a := &answers{dirs: dirs, volumes: map[string]string{"quavon_valkey": dir}}
 	return &stack{Options: Options{Target: &phase.Target{Dir: dir, Socket: dockertest.Fake(t, a)}}}, a
 }
 
@@ -128,17 +144,63 @@ func TestOthersServices(t *testing.T) {
 		if err := (&images{s}).Undo(t.Context(), phase.Act{Name: actImage, Key: "quavon/box:1"}, phase.Purge, show); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		// Volumes are asked for twice: the guests' are these, too, to this engine.
-		gone := a.gone
-		if i := slices.Index(gone, rest[1]); i >= 0 && c.refused {
-			gone = slices.Delete(gone, i, i+1)
-		}
-		gone = slices.Compact(gone)
-		if d := cmp.Diff(c.gone, gone, cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(c.gone, a.gone, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s, removed: %s", c.name, d)
 		}
 		if c.refused != (len(show.said) > 0) {
 			t.Errorf("%s: %q", c.name, show.said)
+		}
+	}
+}
+
+// TestWhoseVolumes: a purge removes the volumes of its own installation and tells of the
+// others; while an installation keeps some here, another doesn't come to its data.
+func TestWhoseVolumes(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	ours, theirs, moved := filepath.Join(base, "ours"), filepath.Join(base, "theirs"), filepath.Join(base, "moved")
+	for _, dir := range []string{ours, filepath.Join(theirs, ".quavon")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("ours", filepath.Join(base, "link")); err != nil {
+		t.Fatal(err)
+	}
+	first := map[string]string{"containers": "0", "volumes": "0"}
+	for _, c := range []struct {
+		name, owner string
+		how         phase.How
+		data        map[string]string
+		stays       bool
+		refused     string
+		said        string
+	}{
+		{"one's own", ours, phase.Purge, nil, false, "", ""},
+		{"one's own, kept", ours, phase.Uninstall, nil, true, "", ""},
+		{"one's own by another name", filepath.Join(base, "link"), phase.Purge, nil, false, "", ""},
+		{"another's", theirs, phase.Purge, nil, true, "purge --dir " + theirs, "in " + theirs + " stay: quavon_valkey"},
+		{"of a directory that is gone", moved, phase.Purge, nil, true, "", "was in " + moved + " stay; when nobody needs them: docker volume rm quavon_valkey"},
+		{"nobody's", "", phase.Purge, nil, true, "", "stay; when nobody needs them: docker volume rm quavon_valkey"},
+		{"a first installation's that failed", ours, phase.Failed, first, false, "", ""},
+		{"a first installation's that failed, by an override", "", phase.Failed, first, false, "", ""},
+		{"another's since", theirs, phase.Failed, first, true, "purge --dir " + theirs, "in " + theirs + " stay"},
+	} {
+		s, a := stackAt(t, ours)
+		a.volumes["quavon_valkey"] = c.owner
+		err := s.alone(t.Context())
+		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(fault.Hint(err), c.refused) {
+			t.Errorf("%s: %v (%s)", c.name, err, fault.Hint(err))
+		}
+		show := &quiet{}
+		if err := (&services{s}).Undo(t.Context(), phase.Act{Name: actServices, Data: c.data}, c.how, show); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if _, there := a.volumes["quavon_valkey"]; there != c.stays {
+			t.Errorf("%s: it stays: %v", c.name, there)
+		}
+		if said := strings.Join(show.said, "; "); !strings.Contains(said, c.said) || c.said == "" && said != "" {
+			t.Errorf("%s: %q", c.name, said)
 		}
 	}
 }

@@ -56,24 +56,25 @@ func checkOverride(t *phase.Target) error {
 // services, whose version the operator has chosen. (compose-go's loader would do
 // here, too, but the schema library it links adds 4 ms to each start of quavon.)
 type project struct {
-	Services map[string]service `json:"services"`
+	Services map[string]service  `json:"services"`
+	Volumes  map[string]volumeOf `json:"volumes"`
 }
 
 // service has what is checked of a service.
 type service struct {
 	Name        string
-	Image       string                    `json:"image"`
-	User        string                    `json:"user"`
-	Privileged  bool                      `json:"privileged"`
-	CapAdd      []string                  `json:"cap_add"`
-	CapDrop     []string                  `json:"cap_drop"`
-	SecurityOpt []string                  `json:"security_opt"`
-	Devices     []any                     `json:"devices"`
-	Pid         string                    `json:"pid"`
-	Ipc         string                    `json:"ipc"`
-	NetworkMode string                    `json:"network_mode"`
-	Networks    map[string]any            `json:"networks"`
-	Volumes     []struct{ Source string } `json:"volumes"`
+	Image       string                          `json:"image"`
+	User        string                          `json:"user"`
+	Privileged  bool                            `json:"privileged"`
+	CapAdd      []string                        `json:"cap_add"`
+	CapDrop     []string                        `json:"cap_drop"`
+	SecurityOpt []string                        `json:"security_opt"`
+	Devices     []any                           `json:"devices"`
+	Pid         string                          `json:"pid"`
+	Ipc         string                          `json:"ipc"`
+	NetworkMode string                          `json:"network_mode"`
+	Networks    map[string]any                  `json:"networks"`
+	Volumes     []struct{ Type, Source string } `json:"volumes"`
 	Ports       []struct {
 		Published string `json:"published"`
 	} `json:"ports"`
@@ -89,11 +90,13 @@ func load(ctx context.Context, c cli) (*project, error) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, err
+	case err != nil && c.alone() && strings.Contains(err.Error(), "COMPOSE_EXPERIMENTAL_"): // it names what it was forbidden by
+		return nil, errElsewhere
 	case err != nil:
 		return nil, fault.Wrap(err, "the compose files are not valid", "correct "+filepath.Join(c.target.Dir, overrides[0])+" or .env")
 	}
 	p := &project{}
-	if err := json.Unmarshal([]byte(out), p); err != nil {
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(out, "$$", "$")), p); err != nil { // it shows a $ as compose files have it
 		return nil, fault.Wrap(err, "docker compose shows the services in another form than expected",
 			"report it, with `docker compose version`")
 	}
@@ -103,6 +106,10 @@ func load(ctx context.Context, c cli) (*project, error) {
 	}
 	return p, check(p)
 }
+
+// errElsewhere is of files that compose would fetch, where it must not.
+var errElsewhere = fault.New(overrides[0]+" takes in files of elsewhere (git or oci), which an offline installation doesn't fetch",
+	"put them beside it")
 
 // checkSettings refuses a .env that compose can't read. Its own errors quote lines,
 // and lines may have secrets.

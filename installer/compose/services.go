@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/docker/docker/api/types/volume"
-
 	"github.com/quavon/quavon/installer/phase"
 )
 
@@ -22,6 +20,7 @@ var (
 	_ phase.Phase    = (*services)(nil)
 	_ phase.Keeper   = (*services)(nil)
 	_ phase.Restorer = (*services)(nil)
+	_ phase.Watcher  = (*services)(nil)
 )
 
 // Name implements phase.Phase.
@@ -30,6 +29,15 @@ func (*services) Name() string { return phase.Compose }
 // Files implements phase.Keeper. Valkey's users are there as digests of random
 // passwords.
 func (s *services) Files() []string { return []string{s.Target.Compose(), s.secret(usersFile)} }
+
+// Watched implements phase.Watcher.
+func (s *services) Watched() []string {
+	var all []string
+	for _, name := range overrides {
+		all = append(all, filepath.Join(s.Target.Dir, name))
+	}
+	return all
+}
 
 // wanted is what the phase is to bring about.
 type wanted struct {
@@ -73,12 +81,19 @@ func (s *services) Plan(ctx context.Context) ([]phase.Change, error) {
 		}, nil
 	}
 	w, err := s.prepare(ctx)
-	if err != nil {
+	unseen := errors.Is(err, errElsewhere) && s.Target.DryRun && s.Target.Bundle == ""
+	if err != nil && !unseen {
 		return nil, err
 	}
 	var changes []phase.Change
 	changes = append(changes, fileChange(s.Target.Compose(), w.compose, true)...)
 	changes = append(changes, fileChange(s.secret(usersFile), w.users, false)...)
+	if unseen {
+		return append(changes, phase.Change{
+			Action: phase.Run, Target: "docker compose up", Summary: "bring the services in line. Which of them isn't known: " + overrides[0] +
+				" takes in files of elsewhere (git or oci), which a dry run neither fetches nor looks at",
+		}), nil
+	}
 	todo, err := s.todo(ctx, w)
 	if err != nil {
 		return nil, err
@@ -159,7 +174,7 @@ func (s *services) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) 
 			return err
 		}
 	}
-	return s.start(ctx, todo, show)
+	return s.start(ctx, w.project, todo, show)
 }
 
 // Acts of this phase.
@@ -178,19 +193,19 @@ func (s *services) note(ctx context.Context, tx phase.Tx) error {
 	if err != nil {
 		return err
 	}
-	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: ofProject()})
+	volumes, err := e.volumes(ctx, ofProject())
 	if err != nil {
 		return err
 	}
 	return tx.Act(phase.Act{Name: actServices, Keeps: "volumes of the services", Data: map[string]string{
-		"containers": strconv.Itoa(len(units)), "volumes": strconv.Itoa(len(volumes.Volumes)),
+		"containers": strconv.Itoa(len(units)), "volumes": strconv.Itoa(len(volumes)),
 	}}, func() error { return nil })
 }
 
 // start brings the services in line: first what others need, and when that is healthy
 // the others. A running runner is stopped before, which drains it: what it has begun
 // it ends or hands back while all that it needs is there.
-func (s *services) start(ctx context.Context, todo map[string]string, show phase.Reporter) error {
+func (s *services) start(ctx context.Context, p *project, todo map[string]string, show phase.Reporter) error {
 	e, err := s.engine(ctx)
 	if err != nil {
 		return err
@@ -199,6 +214,9 @@ func (s *services) start(ctx context.Context, todo map[string]string, show phase
 		return nil
 	}
 	c := cli{target: s.Target}
+	if err := e.makeVolumes(ctx, p, s.Target.Dir); err != nil {
+		return err
+	}
 	if err := s.drain(ctx, e, todo, show); err != nil {
 		return err
 	}
@@ -263,8 +281,15 @@ func (s *services) Undo(ctx context.Context, act phase.Act, how phase.How, show 
 		show.Line("starting the services as they were")
 		return cli{target: s.Target}.run(ctx, show, "up", "--detach", "--no-build")
 	}
-	if err := e.down(ctx, s.Target.Dir, how == phase.Purge || how == phase.Failed && act.Data["volumes"] == "0", show); err != nil {
+	alone, err := e.down(ctx, s.Target.Dir, show)
+	if err != nil {
 		return err
+	}
+	first := how == phase.Failed && act.Data["volumes"] == "0" // then all of them are of this time
+	if alone && (how == phase.Purge || first) {
+		if err := e.removeVolumes(ctx, s.Target.Dir, first, show); err != nil {
+			return err
+		}
 	}
 	if how == phase.Purge {
 		if err := e.removeGuests(ctx); err != nil {
@@ -294,5 +319,5 @@ func (s *services) Restore(ctx context.Context, tx phase.Tx, show phase.Reporter
 	if err := s.note(ctx, tx); err != nil {
 		return err
 	}
-	return s.start(ctx, todo, show)
+	return s.start(ctx, w.project, todo, show)
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/quavon/quavon/installer/regular"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -25,6 +27,9 @@ type Generation struct {
 	Version string    `json:"version"`
 	At      time.Time `json:"at"`
 	Files   []Saved   `json:"files"`
+	// Beside are the operator's files that bore on it, by path with their sha256, "" for one
+	// that wasn't there. nil in what an earlier quavon wrote.
+	Beside map[string]string `json:"beside,omitempty"`
 }
 
 // Saved is a file, or a link.
@@ -36,9 +41,12 @@ type Saved struct {
 }
 
 // Keep copies files and links away as a new generation, unless the current one is the
-// same. What isn't there is left out.
-func (j *Journal) Keep(paths []string) (made bool, err error) {
+// same. What isn't there is left out. Of the watched files it notes what they are.
+func (j *Journal) Keep(paths, watched []string) (made bool, err error) {
 	g := Generation{Schema: Schema, Version: j.Version, At: time.Now().UTC().Truncate(time.Second)}
+	if g.Beside, err = digests(watched); err != nil {
+		return false, err
+	}
 	data := map[string][]byte{}
 	for _, path := range paths {
 		s, content, err := saved(path)
@@ -56,7 +64,7 @@ func (j *Journal) Keep(paths []string) (made bool, err error) {
 	}
 	for _, old := range all {
 		if old.Number == j.state.Generation && slices.Equal(old.Files, g.Files) && old.Version == g.Version {
-			return false, nil
+			return false, j.setBeside(old, g.Beside)
 		}
 		// A newer one was left by a rollback, or by a process that was killed: it isn't
 		// what stood before.
@@ -69,6 +77,41 @@ func (j *Journal) Keep(paths []string) (made bool, err error) {
 	all = slices.DeleteFunc(all, func(old Generation) bool { return old.Number > j.state.Generation })
 	g.Number = j.state.Generation + 1
 	return true, j.addGeneration(g, data, all)
+}
+
+// setBeside notes what bears on a generation by now.
+func (j *Journal) setBeside(g Generation, beside map[string]string) error {
+	if maps.Equal(g.Beside, beside) {
+		return nil
+	}
+	g.Beside = beside
+	return j.save(filepath.Join(generationDir, strconv.Itoa(g.Number), manifestName), g)
+}
+
+func digests(paths []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, path := range paths {
+		data, err := regular.ReadFile(path, MaxFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if all[path] = ""; err == nil {
+			all[path] = digest(data)
+		}
+	}
+	return all, nil
+}
+
+// Differing are the files beside a generation that aren't what they were when it was made.
+func (g Generation) Differing() ([]string, error) {
+	now, err := digests(slices.Sorted(maps.Keys(g.Beside)))
+	var all []string
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if now[path] != g.Beside[path] {
+			all = append(all, path)
+		}
+	}
+	return all, err
 }
 
 func saved(path string) (Saved, []byte, error) {

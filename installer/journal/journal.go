@@ -46,6 +46,9 @@ type Options struct {
 	// Data says that a file is worth as much as the operator's data and is left by an
 	// uninstall without purge.
 	Data func(path string) bool
+	// Shared is another installation that needs what is at a path, "" for none: an uninstall
+	// leaves it there. nil where nothing is shared.
+	Shared func(path string) (string, error)
 	// Undo takes back an act.
 	Undo func(ctx context.Context, name string, act phase.Act, how phase.How) error
 	// Hook is called between steps, with their names; for tests.
@@ -101,64 +104,19 @@ func exists(path string) bool {
 
 // Open takes the lock and reads the state. Close releases it.
 func Open(o Options) (*Journal, error) {
-	made := missing(filepath.Dir(o.Dir))
 	j := &Journal{Options: o}
 	if err := j.take(); err != nil {
 		return nil, err
 	}
 	var err error
-	if j.state, err = readState(o.Dir); err != nil {
+	if j.state, err = readState(o.Dir); err == nil {
+		err = Sweep(o)
+	}
+	if err != nil {
 		_ = j.lock.Unlock() // the first error counts
 		return nil, err
 	}
-	if made > 0 { // written down at once: the next process finds them there
-		j.state.MadeDir, j.state.MadeDirs = true, made
-		if err := j.saveState(); err != nil {
-			return nil, fault.Wrap(errors.Join(err, j.lock.Unlock()), "write in the installer's directory", "make room in "+o.Dir)
-		}
-	}
 	return j, nil
-}
-
-// missing is how many directories, from this one up, aren't there.
-func missing(dir string) (n int) {
-	for ; ; dir = filepath.Dir(dir) {
-		if exists(dir) {
-			return n
-		}
-		n++
-	}
-}
-
-// take makes the directory and takes its lock. Leave removes the file that is locked: who
-// has opened it before and locks it behind that has the lock of nothing, and tries again.
-func (j *Journal) take() error {
-	path := filepath.Join(j.Dir, lockName)
-	for {
-		err := os.MkdirAll(filepath.Dir(j.Dir), 0o755)
-		if err == nil {
-			err = os.MkdirAll(j.Dir, 0o700)
-		}
-		if err != nil {
-			return fault.Wrap(err, "make the installer's directory", "make its parent writable for you, or run as root")
-		}
-		j.lock = flock.New(path, flock.SetPermissions(0o600))
-		got, err := j.lock.TryLock()
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed behind us, with its directory
-			continue
-		case err != nil:
-			return fault.Wrap(err, "lock the installation", "make "+j.Dir+" writable for you, or run as root")
-		case !got:
-			return fault.New("another quavon installs or uninstalls in "+filepath.Dir(j.Dir), "wait until it has ended")
-		}
-		ours, err := j.lock.Stat()
-		there, gone := os.Lstat(path)
-		if err == nil && gone == nil && os.SameFile(ours, there) {
-			return nil
-		}
-		_ = j.lock.Close() // there is nothing to lose
-	}
 }
 
 // Peek reads the state without a lock, for those who only look; there may be none.
@@ -255,7 +213,8 @@ func (j *Journal) Leave() error {
 		return nil
 	}
 	for _, name := range []string{stateName, pendingName, backupDir, generationDir, keptDir, lockName} {
-		if err := os.RemoveAll(filepath.Join(j.Dir, name)); err != nil {
+		path := filepath.Join(j.Dir, name)
+		if err := errors.Join(os.RemoveAll(temporary(path)), os.RemoveAll(path)); err != nil { // a killed process leaves the first
 			return err
 		}
 	}

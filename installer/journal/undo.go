@@ -168,6 +168,13 @@ func (j *Journal) saveUninstall(left []Record) error {
 
 // undo takes back one step, which may have been made, half made or not at all.
 func (j *Journal) undo(ctx context.Context, r Record, how phase.How) []Standing {
+	if how != phase.Failed {
+		if theirs, err := j.shared(r); err != nil {
+			return failed(r.Path, err)
+		} else if theirs != "" {
+			return []Standing{{What: r.Path + stays(theirs)}}
+		}
+	}
 	var err error
 	switch r.Kind {
 	case kindAct:
@@ -189,6 +196,22 @@ func (j *Journal) undo(ctx context.Context, r Record, how phase.How) []Standing 
 	}
 	return failed(r.Path, err)
 }
+
+// shared is another installation that needs what a step has made, "" for none.
+func (j *Journal) shared(r Record) (string, error) {
+	if j.Shared == nil || r.Kind != kindFile && r.Kind != kindLink {
+		return "", nil
+	}
+	return j.Shared(r.Path)
+}
+
+// sharedBy is shared in a plan, where what can't be found out is no reason to stop.
+func (j *Journal) sharedBy(r Record) string {
+	theirs, _ := j.shared(r)
+	return theirs
+}
+
+func stays(theirs string) string { return " stays, as the installation in " + theirs + " uses it" }
 
 func failed(what string, err error) []Standing {
 	if err == nil {
@@ -213,6 +236,8 @@ func (j *Journal) Plan(purge bool) []phase.Change {
 			c.Action, c.Summary = phase.Check, "stays, with what is in it"
 		case j.isData(r) && !purge:
 			c.Action, c.Summary = phase.Check, "stays, as data does; --purge removes it"
+		case j.sharedBy(r) != "":
+			c.Action, c.Summary = phase.Check, strings.TrimSpace(stays(j.sharedBy(r)))
 		case r.Kind == kindFile && r.Before.Existed:
 			c.Action, c.Summary = phase.Edit, "take our part out"
 		case r.Kind == kindDir:

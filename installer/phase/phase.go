@@ -48,6 +48,13 @@ type Keeper interface {
 	Files() []string
 }
 
+// Watcher is a phase on which files of the operator's bear that are no part of a generation:
+// it is noted what they were, and a rollback tells when they differ by then.
+type Watcher interface {
+	// Watched are absolute paths, none of a secret; none need be there.
+	Watched() []string
+}
+
 // Restorer is a phase that brings the host in line with files of an earlier
 // generation that are in place again, as `docker compose up` does, without making
 // these files anew.

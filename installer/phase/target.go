@@ -16,6 +16,8 @@ type Target struct {
 	Version string
 	// Bundle is the offline bundle's file, "" for none.
 	Bundle string
+	// DryRun says that only a plan is wanted: nothing is fetched for it.
+	DryRun bool
 }
 
 // ServiceUser is the number of the user that services are in their containers. Files that

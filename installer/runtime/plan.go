@@ -26,8 +26,10 @@ type plan struct {
 	// made of it.
 	want registered
 	// version is a directory's name; unpack says that it isn't there yet.
+	// use says that it isn't noted yet who uses it.
 	source  *source
 	version string
+	use     bool
 	unpack  bool
 	link    bool
 	was     string
@@ -75,6 +77,7 @@ func (r *Runtime) plan(ctx context.Context) (*plan, error) {
 		}
 	}
 	p.reload = p.after != nil || !listed || !have.same(p.want)
+	p.use = !user{r.Target.Dir, p.path}.noted(r.lib())
 	return p, r.planProgram(ctx, p)
 }
 

@@ -33,12 +33,12 @@ const (
 
 // rig is a host with a real dockerd, and the installation of gVisor on it.
 type rig struct {
-	// base has the engine, the installation's directory and gVisor's.
-	base, source string
-	host         host
-	patience     time.Duration
-	accept       bool
-	hook         func(string)
+	// base has the engine, gVisor's directory and the installation's, whose name is dir.
+	base, dir, source string
+	host              host
+	patience          time.Duration
+	accept            bool
+	hook              func(string)
 }
 
 func (r *rig) engine() string { return filepath.Join(r.base, "e") }
@@ -55,7 +55,7 @@ func newRig(t *testing.T, kind ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{base: base, patience: patient}
+	r := &rig{base: base, dir: "install", patience: patient}
 	for _, kind := range kind {
 		if err := unix.Mount(kind, base, kind, 0, "mode=755"); err != nil {
 			t.Fatal(err)
@@ -167,7 +167,7 @@ func (*view) End(string, installer.Outcome, time.Duration) {}
 
 // installer is one whose only phase is this package's.
 func (r *rig) installer() (*installer.Installer, *view) {
-	t := &phase.Target{Dir: filepath.Join(r.base, "install"), Sandbox: true, Backend: Backend, Socket: r.socket(), Version: "test"}
+	t := &phase.Target{Dir: filepath.Join(r.base, r.dir), Sandbox: true, Backend: Backend, Socket: r.socket(), Version: "test"}
 	p := &Runtime{
 		Target: t, Source: r.source, Lib: r.lib(), host: r.host, patience: r.patience,
 		Accepted: func(string) bool { return r.accept },
@@ -182,7 +182,7 @@ func (r *rig) installer() (*installer.Installer, *view) {
 			return func(before, after, now []byte) ([]byte, bool, error) {
 				return daemonjson.Revert(Name, before, after, now)
 			}
-		}},
+		}, Shared: func(path string) (string, error) { return Shared(t.Dir, path) }},
 	}, show
 }
 
@@ -233,13 +233,7 @@ func (r *rig) clean(t *testing.T, before string) {
 	if d := cmp.Diff(before, r.read(t)); d != "" {
 		t.Fatalf("daemon.json: %s", d)
 	}
-	// The installation's directory itself may be left where the process that made it was
-	// killed before it could say so.
-	dir := filepath.Join(r.base, "install")
-	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s: %v", dir, err)
-	}
-	for _, dir := range []string{r.lib(), dir} {
+	for _, dir := range []string{r.lib(), filepath.Join(r.base, r.dir)} {
 		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 			out, _ := exec.Command("find", dir).Output()
 			t.Fatalf("%s is left: %s", dir, out)
@@ -251,7 +245,7 @@ func (r *rig) clean(t *testing.T, before string) {
 func victim(base string) int {
 	at, _ := strconv.Atoi(os.Getenv("QUAVON_TEST_KILL"))
 	n := 0
-	r := &rig{base: base, source: os.Getenv("QUAVON_TEST_SOURCE"), patience: patient, hook: func(string) {
+	r := &rig{base: base, dir: "install", source: os.Getenv("QUAVON_TEST_SOURCE"), patience: patient, hook: func(string) {
 		if n++; n == at {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 		}

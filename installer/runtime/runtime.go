@@ -46,7 +46,12 @@ const (
 	platform   = "--platform=systrap"
 )
 
+// linkName is the link to the version that counts, and what versions' names begin with.
+const linkName = "runsc"
+
+// Acts of this phase.
 const (
+	actUse    = "use"
 	actUnpack = "unpack"
 	actReload = "reload"
 )
@@ -68,10 +73,13 @@ func (r *Runtime) lib() string {
 }
 
 // link is the path through which dockerd finds the version that counts.
-func (r *Runtime) link() string { return filepath.Join(r.lib(), "runsc") }
+func (r *Runtime) link() string { return filepath.Join(r.lib(), linkName) }
 
-func (r *Runtime) entry() daemonjson.Entry {
-	return daemonjson.Entry{Path: filepath.Join(r.link(), "runsc"), Args: []string{platform}}
+func (r *Runtime) entry() daemonjson.Entry { return entryOf(r.lib()) }
+
+// entryOf is what a daemon.json has of the gVisor in a directory.
+func entryOf(lib string) daemonjson.Entry {
+	return daemonjson.Entry{Path: filepath.Join(lib, linkName, "runsc"), Args: []string{platform}}
 }
 
 // Files implements phase.Keeper: the link says which version an installation had.
@@ -123,7 +131,9 @@ func (r *Runtime) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) e
 			return err
 		}
 	}
-	act := phase.Act{Name: actReload, Data: map[string]string{"manager": p.daemon.manager.kind, "service": p.daemon.manager.service}}
+	act := phase.Act{Name: actReload, Data: map[string]string{
+		"manager": p.daemon.manager.kind, "service": p.daemon.manager.service, "daemonJSON": p.path,
+	}}
 	return tx.Act(act, func() error {
 		if p.after != nil {
 			if err := tx.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
@@ -145,6 +155,11 @@ func (r *Runtime) place(ctx context.Context, p *plan, tx phase.Tx) error {
 	if err := tx.MkdirAll(r.lib(), 0o755); err != nil {
 		return err
 	}
+	if p.use {
+		if err := r.use(p, tx); err != nil {
+			return err
+		}
+	}
 	if p.unpack {
 		dir := filepath.Join(r.lib(), p.version)
 		act := phase.Act{Name: actUnpack, Key: dir}
@@ -158,6 +173,16 @@ func (r *Runtime) place(ctx context.Context, p *plan, tx phase.Tx) error {
 		}
 	}
 	return r.check(ctx, p)
+}
+
+// use notes that this installation uses what is there. It is noted before any of that is
+// made, and so is the last to be taken back.
+func (r *Runtime) use(p *plan, tx phase.Tx) error {
+	u := user{r.Target.Dir, p.path}
+	var was user
+	_ = readNote(u.file(r.lib()), &was) // one that can't be read is of no use
+	act := phase.Act{Name: actUse, Key: r.lib(), Data: map[string]string{"dir": u.Dir, "was": was.DaemonJSON}}
+	return tx.Act(act, func() error { return u.note(r.lib()) })
 }
 
 // load makes dockerd read the file, and looks whether it has.

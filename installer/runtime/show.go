@@ -29,6 +29,9 @@ func (p *plan) changes(r *Runtime) (all []phase.Change) {
 		add(phase.Check, Name, "is registered as "+p.found.String()+", and used as it is", "")
 		return all
 	}
+	if p.use {
+		add(phase.Create, user{Dir: r.Target.Dir}.file(r.lib()), "note that this installation uses what is there", "")
+	}
 	if p.unpack {
 		add(phase.Create, filepath.Join(r.lib(), p.version), "gVisor from "+p.source.shown(), "")
 	}
