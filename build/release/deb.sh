@@ -9,8 +9,7 @@ cp "$2" "$root/tmp/quavon.deb"
 cp "$3" "$root/tmp/next.deb"
 of() { dpkg-deb --field "$1" Version | tr '~' -; }
 
-in_root systemd-analyze verify systemd-journald.service # leaves a directory of its own in /run
-list >"$root/tmp/before"
+before
 in_root dpkg --install /tmp/quavon.deb | say
 installed >"$4"
 in_root quavon version | say

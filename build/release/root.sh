@@ -19,6 +19,11 @@ in_root() {
 # list has everything but what dpkg and rpm themselves note of packages.
 list() { in_root find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /var/lib/dpkg -o -path /var/lib/rpm -o -path /var/cache \
 	-o -path /var/log -o -path /tmp \) -prune -o -print | LC_ALL=C sort; }
+# before notes what is there. The check of units leaves a directory of its own in /run.
+before() {
+	in_root systemd-analyze verify systemd-journald.service
+	list >"$root/tmp/before"
+}
 left() { list | LC_ALL=C comm -13 "$root/tmp/before" -; }
 # installed says of what has come since then: mode, owner, path, a link's target, sha256.
 installed() {
