@@ -91,6 +91,10 @@ install-faults: all ## what may go wrong around an installation, by the command 
 install-test: all ## install on a real engine with Valkey and gVisor, change, upgrade, roll back, uninstall (as root)
 	$(GO) test -count=1 -v -timeout 20m ./test/install
 
+.PHONY: install-shipped
+install-shipped: all ## the same with the images that Quavon ships, from the registries (as root; half an hour, 15 GB; SECRETS=dir)
+	$(GO) test -tags shipped -run TestShipped -count=1 -v -timeout 120m ./test/install $(if $(SECRETS),-secrets "$(abspath $(SECRETS))")
+
 .PHONY: sessions
 sessions: all ## record what terminals show of install and doctor in docs/sessions (as root; needs tmux)
 	$(GO) test -tags sessions -count=1 -v -timeout 40m ./test/install -run TestRecord

@@ -40,6 +40,16 @@ func (h *host) declare() {
 	h.write("sources/valkey/data/.keep", "")
 }
 
+// undeclare takes the declaration away again.
+func (h *host) undeclare() {
+	h.t.Helper()
+	for _, name := range []string{"images.yaml", "sources"} {
+		if err := os.RemoveAll(filepath.Join(h.dir, name)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
 // box writes the context of the jobs' image, with a mark. Its user isn't root, since
 // the probes of what root may do in a sandbox fail then.
 func (h *host) box(mark string) {

@@ -24,11 +24,7 @@ func TestOffline(t *testing.T) {
 	key, public := newKey(t), newKey(t)+".pub" // a pair, and another's public half
 	file := makeBundle(t, key)
 	h := newHost(t)
-	for _, name := range []string{"images.yaml", "sources"} {
-		if err := os.RemoveAll(filepath.Join(h.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.undeclare()
 	h.output("tar", "-xf", file, strings.TrimSuffix(bundle.Bin(source.Host().String()), "/"))
 	install := func(args ...string) (string, error) {
 		own := filepath.Join(h.dir, bundle.Bin(source.Host().String()), bundle.Quavon)

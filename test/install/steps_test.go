@@ -62,15 +62,20 @@ const jobFile = `{"image": "box", "allow": ["http://registry.example:8080"], "st
 
 // submit runs a job in the image with a mark, a step of which fetches from the registry.
 func (l *life) submit(mark string) {
+	l.says(l.send(jobFile), "first\n"+mark+"\n", "403 Refused by quavon: host_not_allowed other.example:8080")
+}
+
+// send submits a job file with the installation's secrets and returns what the job printed.
+func (l *life) send(job string) string {
+	l.t.Helper()
 	path := filepath.Join(l.base, "job.json")
-	if err := os.WriteFile(path, []byte(jobFile), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(job), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
 	in := func(name string) string { return filepath.Join(l.dir, name) }
 	l.env = append(l.env, "QUAVON_SANDBOX_IMAGES_FILE="+in("images.lock.json"))
-	out := l.run("submit", "--valkey-host", in("run/valkey/valkey.sock"), "--valkey-username", "sandbox", "--workspace", "none",
+	return l.run("submit", "--valkey-host", in("run/valkey/valkey.sock"), "--valkey-username", "sandbox", "--workspace", "none",
 		"--valkey-password-file", in("secrets/valkey_sandbox_password"), "--signing-key-file", in("secrets/sandbox_signing_key"), "--job", path)
-	l.says(out, "first\n"+mark+"\n", "403 Refused by quavon: host_not_allowed other.example:8080")
 }
 
 func (l *life) upgrade() {

@@ -1,0 +1,115 @@
+//go:build shipped
+
+package install_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quavon/quavon/test/need"
+)
+
+var secrets = flag.String("secrets", "", "directory of files named like the secrets of docs/build.md, for a machine that reaches registries of its own only")
+
+// pieces are of work, one for each shipped image, with what they print.
+var pieces = []struct{ image, run, want string }{
+	{"go", `cd /tmp && printf 'package main\nfunc main() { println("sum", 1+1) }\n' >a.go && go run a.go 2>&1`, "sum 2"},
+	{"guest", `cd /tmp && echo 'const n: number = "one"' >a.ts && git init -q . && rg -c one . && ! tsc --noEmit a.ts`, "error TS2322"},
+	{"node", `cd /tmp && echo 'require("node:test")("one", () => {})' >a.test.js && node --test --test-reporter=tap`, "# pass 1"},
+	{"python", `cd /tmp && python -m venv v && echo 'import os' >a.py && ! ruff check --output-format concise a.py && v/bin/pip --version`, "F401"},
+	{"scanners", `cd /tmp && echo 'eval(text)' >a.ts && echo 'import pickle; pickle.loads(b"")' >a.py &&
+		! bandit -q -r -f json a.py && ! ast-grep scan --config /opt/rules/sgconfig.yml --json=compact a.ts`, `"ruleId":"js-eval"`},
+}
+
+// TestShipped goes the way of TestLifecycle with what an operator gets who declares no
+// images: those that Quavon ships, made from the packages of registries. A job runs in each.
+func TestShipped(t *testing.T) {
+	l := newLife(t)
+	defer func() { t.Log("time for each step:\n" + strings.Join(l.took, "\n")) }()
+	l.undeclare()
+	l.fresh = l.lister.Take()
+	l.wayOut()
+	l.step("install into an empty directory", l.installShipped)
+	l.sizes()
+	l.step("the doctor passes QD951 to QD958", l.doctor)
+	for _, p := range pieces {
+		l.step("a job in "+p.image, func() { l.says(l.send(l.job(p.image, p.run)), p.want) })
+	}
+	l.step("install again, after a restart, changes nothing", l.again)
+	l.step("build bundle", l.bundle)
+	l.step("purge leaves nothing", func() {
+		l.purge()
+		if d := l.left(); len(d) > 0 {
+			l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
+		}
+	})
+	l.sizes()
+}
+
+// wayOut gives the engine one to the registries, by a program that makes its connections
+// from the host: neither the host's interfaces nor its firewall change.
+func (l *life) wayOut() {
+	l.t.Helper()
+	program, err := exec.LookPath("slirp4netns")
+	need.That(l.t, err == nil, "slirp4netns: apt-get install slirp4netns")
+	isReady, ready, err := os.Pipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = isReady.Close() }()
+	cmd := exec.Command(program, "--configure", "--mtu=65520", "--ready-fd=3", strings.TrimSpace(l.read(filepath.Join(l.engine, "dockerd.pid"))), "tap0")
+	cmd.ExtraFiles = []*os.File{ready}
+	err = cmd.Start()
+	_ = ready.Close()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if _, err := isReady.Read(make([]byte, 1)); err != nil {
+		l.t.Fatalf("slirp4netns isn't ready: %v", err)
+	}
+}
+
+func (l *life) installShipped() {
+	args := []string{"install", "--sandbox", "--secret", "ca-certificates=/etc/ssl/certs/ca-certificates.crt"}
+	if *secrets != "" {
+		files, err := os.ReadDir(*secrets)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		for _, f := range files {
+			args = append(args, "--secret", f.Name()+"="+filepath.Join(*secrets, f.Name()))
+		}
+	}
+	l.says(l.changes(args...), "installed in "+l.dir, "7 images made", "QD957 pass", "QD958 pass")
+	if _, unwell := l.services(); len(unwell) > 0 {
+		l.t.Errorf("not healthy: %v", unwell)
+	}
+}
+
+// job is a job file of one step.
+func (l *life) job(image, run string) string {
+	l.t.Helper()
+	raw, err := json.Marshal(map[string]any{"image": image, "steps": []map[string]string{{"run": run}}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func (l *life) bundle() {
+	file := filepath.Join(l.t.TempDir(), "quavon.bundle")
+	l.run("build", "bundle", "-o", file)
+	l.says(l.run("build", "bundle", "--show", file), "  scanners\n", ", sound\n")
+}
+
+// sizes are of what is on disk, in the engine and in quavon's state.
+func (l *life) sizes() {
+	l.t.Helper()
+	l.t.Log(l.output("du", "-shx", l.state, filepath.Join(l.engine, "data")) + "\n" + l.docker("system", "df"))
+}
