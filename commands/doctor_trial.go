@@ -64,21 +64,23 @@ func (s *localSandbox) try(ctx context.Context, root job.Root, t trial) (tried, 
 	timer := time.AfterFunc(t.hold, func() { _ = release.Close() }) // it never fails
 	defer timer.Stop()
 	var out, errOut bytes.Buffer
+	lines := smoke.NewReader(in.Nonce, in.Probes)
 	res, err := s.runner.Run(ctx, job.Spec{
 		ID:   fmt.Sprintf("doctor-%s-%d", t.name, time.Now().UnixNano()),
 		Root: root, Allow: t.allow, Limits: t.limits, Steps: []job.Step{step},
-	}, runner.Streams{Stdin: io.MultiReader(bytes.NewReader(append(doc, '\n')), held), Stdout: &out, Stderr: &errOut})
+	}, runner.Streams{
+		Stdin: io.MultiReader(bytes.NewReader(append(doc, '\n')), held), Stdout: io.MultiWriter(&out, lines), Stderr: &errOut,
+	})
 	_ = held.Close() // so the job's input has an end in any case
 	got := tried{Result: res, results: map[string]probe.Line{}, out: out.String() + errOut.String()}
-	for line := range bytes.Lines(out.Bytes()) {
-		var l probe.Line
-		if json.Unmarshal(line, &l) != nil || l.Nonce != in.Nonce {
-			continue
-		}
-		if l.Kind == probe.KindResult {
-			got.results[l.Sub] = l
-		}
-		got.whole = got.whole || l.Kind == probe.KindEnd
+	if err != nil {
+		return got, err
+	}
+	// A limit may cut the stream anywhere.
+	results, whole, err := lines.Cut()
+	got.whole = whole
+	for _, l := range results {
+		got.results[l.Sub] = l
 	}
 	return got, err
 }

@@ -94,8 +94,8 @@ func (l *Live) Lines() []probe.Line { return l.lines() }
 func (b *Bench) Run(ctx context.Context, s Session) ([]probe.Line, *Live, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errors.New("the sandbox's time is over"))
 	defer cancel()
-	out := newStream(b.Nonce, s.Inside)
-	live := &Live{Job: b.jobID(s.Name), lines: out.soFar, found: map[string]Outcome{}}
+	out := NewReader(b.Nonce, s.Inside)
+	live := &Live{Job: b.jobID(s.Name), lines: out.SoFar, found: map[string]Outcome{}}
 	doc, err := b.input(s)
 	if err != nil {
 		return nil, live, err
@@ -116,18 +116,18 @@ func (b *Bench) Run(ctx context.Context, s Session) ([]probe.Line, *Live, error)
 	watchErr := <-watched
 	live.Result = res
 	if err != nil {
-		return out.soFar(), live, err
+		return out.SoFar(), live, err
 	}
-	lines, err := out.results()
+	lines, err := out.Whole()
 	if err != nil {
 		err = fmt.Errorf("%w (the job ended with %d, %s %s %.300q)", err, res.Exit, res.Reason, res.Message, errOut.b.String())
-		return out.soFar(), live, err
+		return out.SoFar(), live, err
 	}
 	return lines, live, watchErr
 }
 
 // watch lets the probes go on to their end when all has been looked at.
-func (b *Bench) watch(ctx context.Context, s Session, live *Live, out *stream, release io.Closer) error {
+func (b *Bench) watch(ctx context.Context, s Session, live *Live, out *Reader, release io.Closer) error {
 	defer func() { _ = release.Close() }()
 	if s.Watch == nil {
 		return nil
@@ -184,19 +184,6 @@ func (b *Bench) enforced(l job.Limits) job.Limits {
 		}
 	}
 	return l
-}
-
-// soFar are the results that have come.
-func (s *stream) soFar() []probe.Line {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var out []probe.Line
-	for _, l := range s.lines {
-		if l.Kind == probe.KindResult {
-			out = append(out, l)
-		}
-	}
-	return out
 }
 
 // limitedText keeps the beginning of what is written.

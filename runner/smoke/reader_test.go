@@ -53,6 +53,36 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// A run may be cut anywhere; what came before a line that isn't as it must be counts for
+// as little as that line.
+func TestStreamCut(t *testing.T) {
+	t.Parallel()
+	second := strings.Replace(result, `"s"`, `"t"`, 1)
+	for _, tt := range []struct {
+		name, in string
+		results  int
+		whole    bool
+		want     string
+	}{
+		{"nothing", "", 0, false, ""},
+		{"whole", start + result + end, 1, true, ""},
+		{"no end", start + result + second, 2, false, ""},
+		{"half an end", start + result + strings.TrimSuffix(end, "\n"), 1, false, ""},
+		{"half a result", start + result + second[:20], 1, false, ""},
+		{"half a start", start[:10], 0, false, ""},
+		{"half a line more", start + result + end + second[:20], 1, false, ""},
+		{"a line of another's", start + result + "panic: help\n" + second, 0, false, "is no result"},
+		{"long line", start + result + strings.Repeat("x", 2*probe.MaxLine), 0, false, "too long"},
+	} {
+		for _, size := range []int{1, 7, len(tt.in) + 1} {
+			results, whole, err := fed(tt.in, size).Cut()
+			if len(results) != tt.results || whole != tt.whole || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s in pieces of %d: %v, whole %t, %v", tt.name, size, results, whole, err)
+			}
+		}
+	}
+}
+
 func TestStreamBound(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -65,21 +95,23 @@ func TestStreamBound(t *testing.T) {
 	}
 }
 
-// feed writes a text in pieces.
-func feed(text string, size int) ([]probe.Line, error) {
-	s := newStream("n", []string{"A"})
+// fed has read a text that came in pieces.
+func fed(text string, size int) *Reader {
+	r := NewReader("n", []string{"A"})
 	for len(text) > 0 {
 		n := min(size, len(text))
-		_, _ = s.Write([]byte(text[:n])) // never fails
+		_, _ = r.Write([]byte(text[:n])) // never fails
 		text = text[n:]
 	}
-	return s.results()
+	return r
 }
 
-// FuzzStream shows that no output grows without bound, and that what is taken is in
-// bounds however it comes in pieces.
+func feed(text string, size int) ([]probe.Line, error) { return fed(text, size).Whole() }
+
+// FuzzStream shows that no output grows without bound, that what is taken is in bounds
+// however it comes in pieces, and that a whole run reads the same as one that may be cut.
 func FuzzStream(f *testing.F) {
-	for _, seed := range []string{start + result + end, start, result, end, "", "{}\n", start + "\x00\n"} {
+	for _, seed := range []string{start + result + end, start + result + result[:9], start, result, end, "", "{}\n", start + "\x00\n"} {
 		f.Add(seed, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int) {
@@ -89,7 +121,11 @@ func FuzzStream(f *testing.F) {
 		if (err == nil) != (err2 == nil) || len(lines) != len(again) {
 			t.Fatalf("in pieces %d lines, %v; whole %d, %v", len(lines), err, len(again), err2)
 		}
-		for _, l := range lines {
+		results, whole, err3 := fed(text, size).Cut()
+		if whole != (err == nil) || whole && len(results) != len(lines) || err3 != nil && len(results) > 0 || len(results) > probe.MaxResults {
+			t.Fatalf("cut: %d lines, whole %t, %v; whole: %d, %v", len(results), whole, err3, len(lines), err)
+		}
+		for _, l := range results {
 			if l.Kind != probe.KindResult || l.Probe != "A" || l.Nonce != "n" || len(l.Answer) > probe.MaxAnswer {
 				t.Errorf("taken: %+v", l)
 			}
