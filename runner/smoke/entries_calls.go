@@ -1,5 +1,7 @@
 package smoke
 
+import "github.com/quavon/quavon/runner/guest/probe"
+
 func callEntries() []Entry {
 	calls := func(gvisor, shared []Expect) func(*Case) Outcome {
 		return expects(map[Family][]Expect{GVisor: gvisor, Shared: shared})
@@ -57,7 +59,28 @@ func callEntries() []Entry {
 					each(id, on("EPROTONOSUPPORT"), "netlink-netfilter", "netlink-audit", "netlink-generic")...),
 				each(id, on("EPERM", "EACCES", "EAFNOSUPPORT", "EPROTONOSUPPORT"), "alg", "vsock", "xdp", "bluetooth", "can")),
 		},
+		{
+			ID: "B4-compat", Group: GroupPrivilege, Quick: true, Title: "no system call of 32 bits, nor of x32, is answered",
+			Control: "the same process makes calls of 64 bits before and after; on a shared kernel, which may have none either, the probe is not " +
+				"applicable unless one is answered",
+			Weak: underRunc, Inside: []string{"B4-compat"}, Judge: otherTables,
+		},
 	}
+}
+
+// otherTables looks for answers of a kernel's other tables of system calls, which filters
+// are often not about.
+func otherTables(c *Case) Outcome {
+	shared := c.Bench.Family() == Shared
+	refused := []string{"ENOSYS", probe.ErrnoFault}
+	if shared { // a filter ends whoever makes such a call, or only its thread
+		refused = append(refused, probe.ErrnoTimeout, probe.ErrnoDied)
+	}
+	o := c.attempts(each("B4-compat", refused, "int80-getpid", "int80-socketcall", "x32-getpid"))
+	if o.Verdict == Held && shared {
+		return Outcome{NotApplicable, "this host's kernel has no system calls of 32 bits"}
+	}
+	return o
 }
 
 // machineCalls ask for rights over the machine. What isn't there to be loaded, removed

@@ -15,21 +15,24 @@ type call struct {
 	try func(c *Context) error
 }
 
-func dangerousCalls() []string {
+func namesOf(list []call) []string {
 	var names []string
-	for _, k := range calls {
+	for _, k := range list {
 		names = append(names, k.name)
 	}
 	return names
 }
 
-func dangerousCall(c *Context, args []string) (string, error) {
-	for _, k := range calls {
-		if k.name == args[0] {
-			return "", k.try(c)
+// oneOf makes the call of a list that the argument names.
+func oneOf(list []call) func(*Context, []string) (string, error) {
+	return func(c *Context, args []string) (string, error) {
+		for _, k := range list {
+			if k.name == args[0] {
+				return "", k.try(c)
+			}
 		}
+		return "", unix.ENOTSUP
 	}
-	return "", unix.ENOTSUP
 }
 
 var calls = []call{

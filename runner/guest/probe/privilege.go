@@ -17,7 +17,8 @@ var privilege = []Probe{
 	{ID: "B2-nnp", Run: noNewPrivileges},
 	{ID: "B2-setuid", Run: setuidPrograms},
 	{ID: "B3-userns", Run: userNamespaces, Sub: inUserNamespace},
-	{ID: "B4-calls", Run: eachInChild(dangerousCalls()...), Sub: dangerousCall},
+	{ID: "B4-calls", Run: eachInChild(namesOf(calls)...), Sub: oneOf(calls)},
+	{ID: "B4-compat", Run: eachInChild(namesOf(compatCalls)...), Sub: oneOf(compatCalls)},
 	{ID: "B5-ids", Run: ids},
 	{ID: "B6-agent", Run: agentHijack, Sub: hijack},
 }

@@ -59,6 +59,8 @@ const (
 	ErrnoTimeout = "timeout"
 	// ErrnoDied: the process that made the attempt died.
 	ErrnoDied = "died"
+	// ErrnoFault: the processor refused an instruction of it.
+	ErrnoFault = "fault"
 	// ErrnoOther: another error, which the answer tells.
 	ErrnoOther = "error"
 )
