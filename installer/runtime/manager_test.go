@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -225,7 +226,7 @@ func TestRevive(t *testing.T) {
 		{systemd, phase.Uninstall, 0, "there is no dockerd here"},
 		{"", phase.Failed, 0, "there is no dockerd here"},
 	} {
-		name := fmt.Sprintf("revive%d.service", i)
+		name := fmt.Sprintf("revive%d-%s.service", i, strings.ToLower(rand.Text())) // asked for nothing yet
 		unit(t, name, "start", "exit 0")
 		r := &Runtime{Target: &phase.Target{Socket: filepath.Join(t.TempDir(), "none")}}
 		var show said

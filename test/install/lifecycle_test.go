@@ -139,7 +139,7 @@ func (l *life) left(keep ...string) []string {
 		})
 	}
 	d := differs()
-	for end := time.Now().Add(10 * time.Second); len(d) > 0 && time.Now().Before(end); d = differs() {
+	for end := time.Now().Add(2 * time.Minute); len(d) > 0 && time.Now().Before(end); d = differs() {
 		time.Sleep(100 * time.Millisecond)
 	}
 	return d
