@@ -35,7 +35,13 @@ type attempt struct {
 	TLS    string   `json:",omitempty"`
 	Inside []byte   `json:",omitempty"`
 	Protos []string `json:",omitempty"`
+	Frames []frame  `json:",omitempty"`
 	Raw    bool     `json:",omitempty"`
+}
+
+type frame struct {
+	First     byte
+	Text, Key []byte `json:",omitempty"`
 }
 
 type outcome struct{ Answer, Err string }
@@ -374,6 +380,7 @@ func enter(t *testing.T, r *runner.Runner, spec job.Spec) (a *arena, ended func(
 			t.Errorf("%+v, %v, stderr %s", res, err, stderr.String())
 		}
 		stdout.Close()
+		stdin.Close() // who still writes to it would wait for ever
 		results <- res
 	}()
 	return &arena{stdin: toStdin, stdout: bufio.NewScanner(fromStdout)}, func() job.Result {

@@ -110,6 +110,9 @@ func thefts() []theft {
 		"a multipart body":            posts("--B\r\nContent-Disposition: form-data; name=t\r\n\r\n@TOKEN@\r\n--B--\r\n", "Content-Type: multipart/form-data; boundary=B"),
 		"a chunk":                     posts(chunk("a=@TOKEN@")+"0\r\n\r\n", chunked),
 		"behind a long body":          posts(chunk(long+"@TOKEN@")+"0\r\n\r\n", chunked),
+		"WebSocket to another path":   asks("/v2/ws", wsFields...),
+		"WebSocket, another field":    told(append([]string{"GET /v1/ws/echo HTTP/1.1", onHost, "X-Other: @TOKEN@"}, wsFields...)...),
+		"WebSocket in plain HTTP":     plain(append([]string{"GET http://ok.example/v1/ws/echo HTTP/1.1", onHost, bearer}, wsFields...)...),
 		"plain HTTP":                  plain("GET http://ok.example/v1/x HTTP/1.1", onHost, bearer),
 		"plain HTTP, the body":        {Send: []byte("POST http://ok.example/v1/x HTTP/1.1\r\nHost: ok.example\r\nContent-Length: 40\r\n\r\n@TOKEN@")},
 		"plain HTTP, a proxy's field": plain("GET http://ok.example/v1/x HTTP/1.1", onHost, "Proxy-Authorization: Bearer @TOKEN@"),
@@ -118,8 +121,11 @@ func thefts() []theft {
 		"a placeholder that was guessed": told("GET /v1/x HTTP/1.1", onHost, "Authorization: Bearer quavon_secret_ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
 	})
 	add("secret_upgrade", map[string]attempt{
-		"WebSocket":       asks("/v1/x", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="),
-		"HTTP/2 in clear": asks("/v1/x", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"),
+		"an old WebSocket":          asks("/v1/ws/echo", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", wsField),
+		"a WebSocket without a key": asks("/v1/ws/echo", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
+		"a WebSocket by POST":       told("POST /v1/ws/echo HTTP/1.1", onHost, bearer, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", wsField),
+		"a WebSocket or HTTP/2":     asks("/v1/ws/echo", "Connection: Upgrade", "Upgrade: websocket, h2c", "Sec-WebSocket-Version: 13", wsField),
+		"HTTP/2 in clear":           asks("/v1/x", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"),
 	})
 	add("host_mismatch", map[string]attempt{
 		"a Host with a user": told("GET /v1/x HTTP/1.1", "Host: ok.example@evil.example", bearer),
@@ -226,6 +232,10 @@ func secretUnderAttack(t *testing.T, p place) {
 	for _, row := range thefts() {
 		want[row.reason]++
 		t.Run(row.name, func(t *testing.T) { in.steal(t, row) })
+	}
+	for _, row := range framed() {
+		want[row.reason]++
+		t.Run("WebSocket: "+row.name, func(t *testing.T) { in.stealFrames(t, row) })
 	}
 	res := ended()
 	delete(want, "")

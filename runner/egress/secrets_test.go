@@ -47,13 +47,15 @@ type vault struct {
 	mu sync.Mutex
 	// seen are whole requests, cut those that ended before their end.
 	seen, cut []string
+	// spoken is told when a WebSocket's host is done.
+	spoken chan struct{}
 }
 
 // newVault makes ok.example and spliced.example of a world servers with certificates that
 // the proxy trusts.
 func newVault(t *testing.T, w *world) *vault {
 	t.Helper()
-	v := &vault{roots: x509.NewCertPool()}
+	v := &vault{roots: x509.NewCertPool(), spoken: make(chan struct{}, 1)}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +94,10 @@ func (v *vault) serve(rw http.ResponseWriter, r *http.Request) {
 		_ = c.EnableFullDuplex()
 		_, _ = io.WriteString(rw, "you reached it\n")
 		_ = c.Flush()
+	}
+	if name, ok := strings.CutPrefix(r.URL.Path, "/v1/ws/"); ok {
+		v.speak(rw, r, name)
+		return
 	}
 	body, err := io.ReadAll(r.Body)
 	sent := r.Header.Get("Authorization")

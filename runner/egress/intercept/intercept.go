@@ -134,7 +134,7 @@ func (a *Authority) Accept(ctx context.Context, conn Conn, host string) (*tls.Co
 	if err != nil {
 		return nil, err
 	}
-	t := tls.Server(netConn{conn}, &tls.Config{
+	t := tls.Server(&netConn{Conn: conn}, &tls.Config{
 		Certificates: []tls.Certificate{*leaf}, MinVersion: tls.VersionTLS12, NextProtos: only,
 	})
 	return t, t.HandshakeContext(ctx)
@@ -142,7 +142,8 @@ func (a *Authority) Accept(ctx context.Context, conn Conn, host string) (*tls.Co
 
 // Dial shakes hands with the real host over conn. roots are whom it may be vouched for
 // by, nil for this system's.
-func Dial(ctx context.Context, conn Conn, host string, roots *x509.CertPool) (*tls.Conn, error) {
-	t := tls.Client(netConn{conn}, &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: only})
-	return t, t.HandshakeContext(ctx)
+func Dial(ctx context.Context, conn Conn, host string, roots *x509.CertPool) (*Host, error) {
+	raw := &netConn{Conn: conn}
+	t := tls.Client(raw, &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: only})
+	return &Host{t, raw}, t.HandshakeContext(ctx)
 }

@@ -37,20 +37,45 @@ func (c *client) exchange(up Conn, r *request) {
 	if _, err := c.meter(up, &c.sent).Write(r.onward()); err != nil {
 		return
 	}
-	sent := make(chan struct{})
+	sent, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(sent)
-		if err := c.sendBody(up, r); err != nil {
-			c.refuseBody(up, err)
-		}
+		defer close(ended)
+		c.send(up, r, sent)
 	}()
-	defer func() { <-sent }()
-	if err := c.respond(up, r, sent); err != nil {
+	defer func() { <-ended }()
+	if err := c.respond(up, r, sent); err != nil && !errors.Is(err, errTold) {
 		c.raw.Close()
 	}
 	up.Close()
 	// The client may still be sending what the server didn't want.
 	linger(c.conn)
+	c.raw.Close()
+}
+
+// send moves a request's body, closes sent, and hangs up on the host once the client has
+// left.
+func (c *client) send(up Conn, r *request, sent chan<- struct{}) {
+	err := c.sendBody(up, r)
+	if err != nil {
+		c.refuseBody(up, err)
+	}
+	close(sent)
+	if err == nil && r.upgrade() == "" && c.left() {
+		up.Close()
+	}
+}
+
+// left waits for a client that has said everything to leave. Only inside TLS is that
+// another thing than the end of what it says.
+func (c *client) left() bool {
+	if c.conn == c.raw {
+		return false
+	}
+	if _, err := io.CopyN(io.Discard, c.conn, maxAhead); !errors.Is(err, io.EOF) {
+		return err != nil
+	}
+	_, err := io.CopyN(io.Discard, c.raw, maxAhead)
+	return err != nil
 }
 
 // sendBody moves a request's body, looking for placeholders in a job that has some.
@@ -61,22 +86,21 @@ func (c *client) sendBody(up Conn, r *request) error {
 	return copyFiltered(c.meter(up, &c.sent), r.head, &c.in, false, func(w io.Writer) filter { return &scanned{w: w} })
 }
 
-// refuseBody ends a request whose body can't be told from what follows it. Any other
-// failure only ends the sending: the server may have answered already.
+// refuseBody ends a request whose body can't be told from what follows it, or has a
+// placeholder; respond tells the client. Any other failure only ends the sending: the
+// server may have answered already.
 func (c *client) refuseBody(up Conn, err error) {
 	var malformed *badMessage
-	if errors.Is(err, secret.ErrMisplaced) {
-		c.count(ReasonPlaceholder) // respond tells the client
-		up.Close()
-		return
-	}
-	if !errors.As(err, &malformed) {
+	switch {
+	case errors.Is(err, secret.ErrMisplaced):
+		c.count(ReasonPlaceholder)
+	case errors.As(err, &malformed):
+		c.count(ReasonRequest)
+	default:
 		_ = up.CloseWrite() // it may have left
 		return
 	}
-	c.count(ReasonRequest)
 	up.Close()
-	c.raw.Close()
 }
 
 // upgrade is the protocol that a message without a body changes to, "" for none.
@@ -129,13 +153,18 @@ func (c *client) respond(up Conn, r *request, sent <-chan struct{}) error {
 		if r.scrub != nil {
 			if err := scrubHead(h, r.scrub); err != nil {
 				c.refuseFor(err)
-				return err
+				return errors.Join(errTold, err)
 			}
 		}
 		upgrade := ""
 		if status == 101 {
 			if upgrade = h.upgrade(); upgrade == "" || r.upgrade() == "" {
 				return c.badResponse(bad("a change of protocol that nobody asked for"))
+			}
+			if r.scrub != nil {
+				if err := r.checkSwitch(h); err != nil {
+					return c.badResponse(err)
+				}
 			}
 		}
 		if r.scan && status >= 200 && !c.settled(sent) {
@@ -145,6 +174,8 @@ func (c *client) respond(up Conn, r *request, sent <-chan struct{}) error {
 			return err
 		}
 		switch {
+		case status == 101 && r.scrub != nil:
+			return c.webSocket(up, in, r.scrub)
 		case status == 101:
 			return c.upgraded(up, in)
 		case status >= 200:
@@ -157,14 +188,14 @@ func (c *client) respond(up Conn, r *request, sent <-chan struct{}) error {
 // placeholder: a server may answer before it has seen the end, and some never read it.
 const bodyTime = 10 * time.Second
 
-// settled waits for a request's body, and says whether it has no placeholder.
+// settled waits for a request's body, and says whether it was fine.
 func (c *client) settled(sent <-chan struct{}) bool {
 	select {
 	case <-sent:
 	case <-time.After(bodyTime):
 	case <-c.s.ctx.Done():
 	}
-	return c.refused.Load() != ReasonPlaceholder
+	return c.refused.Load() == nil
 }
 
 // responseBody moves the body, at most what its length says.
@@ -195,14 +226,21 @@ func (c *client) upgraded(up Conn, in *input) error {
 	return nil
 }
 
-// badResponse tells the client that the server can't be understood.
+// errTold is a failure of which the client has had an answer.
+var errTold = errors.New("the client knows")
+
+// badResponse tells the client that the server can't be understood, or that the body was
+// refused meanwhile.
 func (c *client) badResponse(err error) error {
-	if c.refused.Load() == ReasonPlaceholder {
-		_ = c.reply.refused(c.conn, c.target, ReasonPlaceholder, errInBody) // the client may have left
-		return nil
+	switch why, _ := c.refused.Load().(policy.Reason); why {
+	case ReasonPlaceholder:
+		_ = c.reply.refused(c.conn, c.target, why, errInBody) // the client may have left
+	case ReasonRequest:
+		_ = c.reply.refused(c.conn, c.target, why, bad("the body has no proper form")) // the same
+	default:
+		_ = c.reply.failed(c.conn, c.target) // the same
 	}
-	_ = c.reply.failed(c.conn, c.target) // the client may have left
-	return err
+	return errors.Join(errTold, err)
 }
 
 func parseStatus(line string) (int, error) {

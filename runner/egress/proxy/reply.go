@@ -39,7 +39,7 @@ func advice(to policy.Request, reason policy.Reason) string {
 	case ReasonPlaceholder, ReasonUnknown:
 		return "a secret goes only to the URL and the header it is bound to"
 	case ReasonUpgrade:
-		return "WebSocket doesn't work on the host of a secret: use its HTTP interface, or a host without one"
+		return "only HTTP/1.1 and WebSocket (RFC 6455) can be spoken with the host of a secret"
 	case ReasonEncoded:
 		return "values couldn't be kept out of it; its server must heed Accept-Encoding: identity"
 	case ReasonUntrusted:

@@ -25,7 +25,7 @@ const (
 )
 
 var (
-	errUpgrade   = errors.New("a change of protocol, in which a value couldn't be kept out of responses")
+	errUpgrade   = errors.New("a change to a protocol that can't be read, or no proper handshake of WebSocket")
 	errEncoded   = errors.New("the response is compressed, though that was not asked for")
 	errUntrusted = errors.New("the host's certificate can't be verified")
 )
@@ -161,7 +161,9 @@ func (c *client) fill(r *request) error {
 		return nil
 	}
 	if len(r.all("upgrade")) > 0 {
-		return errUpgrade
+		if err := r.checkUpgrade(); err != nil {
+			return err
+		}
 	}
 	r.scrub = c.s.patterns
 	r.remove("accept-encoding")

@@ -32,8 +32,17 @@ type attempt struct {
 	// Protos for ALPN.
 	Inside []byte
 	Protos []string
+	// Frames are sent behind that, once the answer to it switches to WebSocket.
+	Frames []frame
 	// Raw opens a raw socket.
 	Raw bool
+}
+
+// frame is one of WebSocket. First has FIN, reserved bits and the opcode; without Key it
+// isn't masked.
+type frame struct {
+	First     byte
+	Text, Key []byte
 }
 
 // outcome is what came back.
@@ -132,9 +141,12 @@ func second(c net.Conn, a attempt) (string, error) {
 	return read(t)
 }
 
-// resolve puts the placeholder of the job's secret in place of @TOKEN@.
+// resolve puts the placeholder of the job's secret in place of @TOKEN@, and its halves in
+// place of @HALF@ and @REST@.
 func resolve(b []byte) []byte {
-	return bytes.ReplaceAll(b, []byte("@TOKEN@"), []byte(os.Getenv("TOKEN")))
+	token := os.Getenv("TOKEN")
+	half := len(token) / 2
+	return []byte(strings.NewReplacer("@TOKEN@", token, "@HALF@", token[:half], "@REST@", token[half:]).Replace(string(b)))
 }
 
 // inside speaks TLS as a client does that checks certificates.
@@ -149,10 +161,55 @@ func inside(c net.Conn, a attempt) (string, error) {
 	if err := t.Handshake(); err != nil {
 		return "", err
 	}
+	if len(a.Frames) > 0 {
+		return frames(t, a)
+	}
 	if err := send(t, resolve(a.Inside), a.Pieces); err != nil {
 		return "", err
 	}
 	return read(t)
+}
+
+// frames speaks WebSocket. What comes back has the answer to the handshake in front.
+func frames(c net.Conn, a attempt) (string, error) {
+	if _, err := c.Write(resolve(a.Inside)); err != nil {
+		return "", err
+	}
+	var head []byte
+	for b := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, b...) {
+		if _, err := c.Read(b); err != nil {
+			return string(head), err
+		}
+	}
+	if bytes.HasPrefix(head, []byte("HTTP/1.1 101 ")) {
+		for _, f := range a.Frames {
+			if send(c, f.bytes(), a.Pieces) != nil {
+				break // why is still to be read
+			}
+		}
+	}
+	rest, err := read(c)
+	return string(head) + rest, err
+}
+
+func (f frame) bytes() []byte {
+	text := resolve(f.Text)
+	mask := byte(0)
+	if f.Key != nil {
+		mask = 0x80
+	}
+	b := []byte{f.First, mask | byte(min(len(text), 126))}
+	if len(text) > 125 {
+		b = append(b, byte(len(text)>>8), byte(len(text)))
+	}
+	b = append(b, f.Key...)
+	for i, c := range text {
+		if f.Key != nil {
+			c ^= f.Key[i%4]
+		}
+		b = append(b, c)
+	}
+	return b
 }
 
 func read(c net.Conn) (string, error) {
