@@ -42,7 +42,7 @@ packages() {
 	restarted runner "$runner"
 	stopped egress "stays stopped"
 
-	"$1_remove" >/dev/null
+	"$1_remove" >/dev/null 2>&1
 	echo "$1: removed"
 	stopped runner "stopped"
 	if pgrep -a -x quavon || ls /etc/systemd/system/*.wants/quavon-* 2>/dev/null; then exit 1; fi
