@@ -64,7 +64,8 @@ func readNote(path string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fault.Wrap(err, "read who uses gVisor, "+path, "remove it; the installation that it was of notes itself again by `quavon install`")
+		return fault.Wrap(err, "read who uses gVisor, "+path,
+			"remove it; the installation that it was of notes itself again by `quavon install`")
 	}
 	return nil
 }
