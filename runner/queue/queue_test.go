@@ -33,13 +33,22 @@ var keys = func() *envelope.Keyring {
 	return k
 }()
 
+// names are those of queues, by the names of the tests that run.
+var names sync.Map
+
+// name is of the queue of a test, another one in each run of it.
 func name(t testing.TB) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
+	fresh := strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(t.Name())), "-")
+	}, strings.ToLower(t.Name()+"-"+rand.Text()[:6])), "-")
+	n, had := names.LoadOrStore(t.Name(), fresh)
+	if !had {
+		t.Cleanup(func() { names.Delete(t.Name()) })
+	}
+	return n.(string)
 }
 
 func open(t testing.TB, s *queuetest.Server, edit func(*queue.Options)) *queue.Queue {
