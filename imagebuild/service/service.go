@@ -119,10 +119,10 @@ func (e *Executable) Image(ctx context.Context, dir string) (img v1.Image, done 
 	if err != nil {
 		return nil, nil, err
 	}
-	done = func() error { return os.Remove(f.Name()) }
+	remove := func() error { return os.Remove(f.Name()) }
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, done())
+			err = errors.Join(err, remove())
 		}
 	}()
 	l, err := e.layer(ctx, f)
@@ -131,7 +131,7 @@ func (e *Executable) Image(ctx context.Context, dir string) (img v1.Image, done 
 	}
 	l.Path = f.Name()
 	img, err = e.image(l)
-	return img, done, err
+	return img, remove, err
 }
 
 func (e *Executable) image(layer v1.Layer) (v1.Image, error) {

@@ -3,6 +3,7 @@ package service_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/x509"
 	"debug/elf"
 	"encoding/binary"
@@ -147,5 +148,23 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := service.Open(amd, text); err == nil {
 		t.Error("a text is no agent")
+	}
+}
+
+// TestInterrupted: an image whose making is interrupted is an error, and leaves nothing.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	e, err := service.Open(program(t, elf.EM_X86_64), program(t, elf.EM_X86_64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	if _, _, err := e.Image(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Error(left, err)
 	}
 }
