@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -183,24 +182,14 @@ func (o *installOptions) again() string {
 	}
 	add(o.Sandbox, "--sandbox")
 	add(o.Purge, "--purge")
-	add(o.Offline.Bundle != "", "--offline", quoted(o.Offline.Bundle))
+	add(o.Offline.Bundle != "", "--offline", fault.Word(o.Offline.Bundle))
 	dir, err := os.Getwd()
-	add(err != nil || dir != o.Dir, "--dir", quoted(o.Dir))
+	add(err != nil || dir != o.Dir, "--dir", fault.Word(o.Dir))
 	add(o.Backend != "", "--backend", o.Backend)
-	add(o.Lib != runtime.DefaultLib, "--lib", quoted(o.Lib))
-	add(o.DockerHost != "", "--docker-host", quoted(o.DockerHost))
-	add(o.DaemonJSON != "", "--daemon-json", quoted(o.DaemonJSON))
+	add(o.Lib != runtime.DefaultLib, "--lib", fault.Word(o.Lib))
+	add(o.DockerHost != "", "--docker-host", fault.Word(o.DockerHost))
+	add(o.DaemonJSON != "", "--daemon-json", fault.Word(o.DaemonJSON))
 	return "`" + strings.Join(words, " ") + "`"
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`)
-
-// quoted is a word as a shell takes it.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func runInstall(ctx context.Context, o *installOptions) (err error) {

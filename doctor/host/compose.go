@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // oldestCompose is the first that knows what our compose file uses last:
@@ -50,7 +51,8 @@ func (c Config) noPlugin(ctx context.Context, why error) doctor.Finding {
 	file, version, _ := strings.Cut(strings.TrimSpace(out), "\n")
 	if err == nil && versionForm.MatchString(version) && !strings.HasPrefix(strings.TrimPrefix(version, "v"), "1.") {
 		return doctor.Failed(fmt.Sprintf("docker has no plugin compose: %s %s is one, where docker doesn't look", file, version),
-			"run `"+shell("mkdir", "-p", pluginDir)+" && "+shell("ln", "-s", file, pluginDir+"/docker-compose")+"`", why.Error())
+			"run `"+fault.Words("mkdir", "-p", pluginDir)+" && "+fault.Words("ln", "-s", file, pluginDir+"/docker-compose")+"`",
+			why.Error())
 	}
 	return doctor.Failed("docker has no plugin compose; the program docker-compose 1 is something else", c.installCompose(), why.Error())
 }
@@ -68,7 +70,7 @@ func (c Config) installCompose(also ...string) string {
 	number, err := strconv.Atoi(major)
 	switch {
 	case err == nil && release["ID"] == "debian" && number >= 13:
-		return "run " + command(append([]string{"apt", "install", "docker-compose"}, also...)...)
+		return "run " + fault.Command(append([]string{"apt", "install", "docker-compose"}, also...)...)
 	case release["ID"] == "ubuntu":
 		return "run `apt install docker.io docker-compose-v2`"
 	}

@@ -254,8 +254,8 @@ func (c Config) allowPrograms(dir string) string {
 	if mount == "" {
 		return ""
 	}
-	return "run " + command("mount", "-o", "remount,exec", mount) + " and take noexec out of /etc/fstab, or register the runtime without " +
-		"runtimeArgs"
+	return "run " + fault.Command("mount", "-o", "remount,exec", mount) +
+		" and take noexec out of /etc/fstab, or register the runtime without runtimeArgs"
 }
 
 func (c Config) enforcingSELinux() bool {
@@ -274,10 +274,10 @@ func (c Config) dockerSocket(context.Context) doctor.Finding {
 	}
 	owner := fmt.Sprintf("%s has mode %04o, uid %d, gid %d", path, info.Mode.Perm(), info.UID, info.GID)
 	if info.Mode.Perm()&0o002 != 0 {
-		return doctor.Failed(owner+": everyone on this host is root by it", "run `chmod o-rwx "+path+"`")
+		return doctor.Failed(owner+": everyone on this host is root by it", "run "+fault.Command("chmod", "o-rwx", path))
 	}
 	if info.UID != 0 {
-		return doctor.Failed(owner+": that user is root by it", "run `chown root "+path+"`")
+		return doctor.Failed(owner+": that user is root by it", "run "+fault.Command("chown", "root", path))
 	}
 	return doctor.Passed(owner)
 }

@@ -279,7 +279,7 @@ func (h *fake) config() Config {
 			if len(f) == 0 {
 				return "", "", fault.New("DOCKER_HOST names \"ssh://u@h\", an engine on another host", "name a socket of this one")
 			}
-			return f[0], f[1], nil
+			return f[0], strings.Join(f[1:], " "), nil
 		},
 		StateDir: func() (string, error) { return strings.TrimSpace(h.files["!state"]), nil },
 		EnvFile:  func() (string, bool) { return strings.TrimSpace(h.files["!envfile"]), h.files["!envnamed"] != "" },

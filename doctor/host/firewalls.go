@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // ours begins the names of tables and interfaces that are Quavon's own.
@@ -152,7 +153,7 @@ func (t nftTables) accept(h nftChain) []string {
 	}
 	var commands []string
 	for _, side := range sides {
-		commands = append(commands, shell("nft", "insert", "rule", h.Family, h.Table, chain, side, `"`+ours+`*"`, "accept"))
+		commands = append(commands, fault.Words("nft", "insert", "rule", h.Family, h.Table, chain, side, `"`+ours+`*"`, "accept"))
 	}
 	return commands
 }
@@ -212,5 +213,5 @@ func (c Config) flushes(file string) (bool, error) {
 // is deleted, so that it may not be there.
 func unflush(file string) string {
 	const script = `/^[ \t]*flush ruleset/d; s/^[ \t]*table[ \t]\+\([^{]*[^{ \t]\)[ \t]*{.*/table \1\ndelete table \1\n&/`
-	return "run " + command("sed", "-i", script, file)
+	return "run " + fault.Command("sed", "-i", script, file)
 }

@@ -74,9 +74,9 @@ func envStates() []hostState {
 var storageStates = []hostState{
 	{code: "QD940", name: "group", make: func(h *house) { h.must(os.Chmod("/var/lib/quavon", 0o775)) }},
 	{code: "QD940", name: "parent", make: func(h *house) {
-		h.must(os.MkdirAll("/srv/open/quavon", 0o755))
-		h.must(os.Chmod("/srv/open", 0o777))
-		h.Setenv("QUAVON_STATE_DIR", "/srv/open/quavon")
+		h.must(os.MkdirAll("/srv/it's open/quavon", 0o755))
+		h.must(os.Chmod("/srv/it's open", 0o777))
+		h.Setenv("QUAVON_STATE_DIR", "/srv/it's open/quavon")
 	}},
 	{code: "QD940", name: "owner", make: func(h *house) { h.must(os.Chown("/var/lib/quavon", 1000, 0)) }},
 	{code: "QD940", name: "sticky", byHand: true, make: func(h *house) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // legacyRules looks where the old interface lists its tables; rules of the new one
@@ -63,11 +64,11 @@ func legacyEntries(family, saved string) (found, empty []string) {
 		switch {
 		case strings.HasPrefix(line, "*"):
 			table, n = line[1:], 0
-			undo = []string{shell(program, "-t", table, "-F"), shell(program, "-t", table, "-X")}
+			undo = []string{fault.Words(program, "-t", table, "-F"), fault.Words(program, "-t", table, "-X")}
 		case strings.HasPrefix(line, ":") && len(f) > 1 && f[1] != "ACCEPT":
 			n++
 			if f[1] != "-" { // else a chain of the user's own
-				undo = append(undo, shell(program, "-t", table, "-P", f[0][1:], "ACCEPT"))
+				undo = append(undo, fault.Words(program, "-t", table, "-P", f[0][1:], "ACCEPT"))
 			}
 		case strings.HasPrefix(line, "-A"):
 			n++

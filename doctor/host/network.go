@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // Networks matter to backends that give sandboxes an interface; runsc's have none,
@@ -97,7 +98,7 @@ func (c Config) ranges(context.Context) doctor.Finding {
 		for _, r := range sandboxRanges {
 			if prefix.Bits() > 0 && prefix.Overlaps(r) && !strings.HasPrefix(f[0], ours) {
 				taken = append(taken, fmt.Sprintf("%s is routed to %s, and overlaps %s", prefix, f[0], r))
-				drop = append(drop, shell("ip", "route", "del", prefix.String(), "dev", f[0]))
+				drop = append(drop, fault.Words("ip", "route", "del", prefix.String(), "dev", f[0]))
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quavon/quavon/runner/fault"
 )
 
 // oddities are what is surprising about a .env file, and what to do about it.
@@ -48,7 +50,7 @@ func (o *oddities) twice(key string, all []envSetting) {
 func (o *oddities) fix(file string) string {
 	fixes := o.fixes
 	if len(o.delete) > 0 {
-		fixes = slices.Insert(slices.Clone(fixes), 0, "run "+command("sed", "-i", strings.Join(o.delete, ";"), file))
+		fixes = slices.Insert(slices.Clone(fixes), 0, "run "+fault.Command("sed", "-i", strings.Join(o.delete, ";"), file))
 	}
 	return strings.Join(fixes, "; ")
 }

@@ -138,11 +138,11 @@ func openPaths(paths []string, need map[string]fs.FileMode, helpers string) stri
 	var commands []string
 	for _, words := range [][]string{passed, run} {
 		if len(words) > 2 {
-			commands = append(commands, shell(words...))
+			commands = append(commands, fault.Words(words...))
 		}
 	}
 	if inHelpers {
-		commands = append(commands, shell(all...))
+		commands = append(commands, fault.Words(all...))
 	}
 	return strings.Join(commands, " && ")
 }
@@ -189,8 +189,8 @@ func (c Config) runscSidecars(ctx context.Context) doctor.Finding {
 // unpack takes runsc and its helpers from one archive. What is there of another release
 // goes first: it may have had helpers that this one hasn't.
 func unpack(dir string) string {
-	return "get the archive of one release, then run `" + shell("rm", "-rf", dir) + " && " +
-		shell("tar", "-xf", "gvisor.tar.bz2", "-C", path.Dir(dir)) + "`"
+	return "get the archive of one release, then run `" + fault.Words("rm", "-rf", dir) + " && " +
+		fault.Words("tar", "-xf", "gvisor.tar.bz2", "-C", path.Dir(dir)) + "`"
 }
 
 // sameRelease asks every helper for its version. One that doesn't answer leaves the

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
 )
 
 func (c Config) settings() []*doctor.Check {
@@ -171,7 +172,7 @@ func (c Config) envValues(context.Context) doctor.Finding {
 		byKey[s.key] = append(byKey[s.key], s)
 		if shell := c.Host.Env(s.key); shell != "" && shell != s.value && strings.HasPrefix(s.key, "QUAVON_") {
 			o.add(fmt.Sprintf("line %d, %s: the environment has another value, which counts more", s.line, s.key),
-				"run "+command("unset", s.key))
+				"run "+fault.Command("unset", s.key))
 		}
 	}
 	for _, key := range sortedKeys(byKey) {
@@ -179,10 +180,10 @@ func (c Config) envValues(context.Context) doctor.Finding {
 	}
 	if strings.Contains(text, "\r\n") {
 		o.add("lines end as on Windows: compose reads them, `source .env` and systemd keep the carriage returns",
-			"run "+command("sed", "-i", `s/\r$//`, file))
+			"run "+fault.Command("sed", "-i", `s/\r$//`, file))
 	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
-		o.add("the last line has no end: what is appended would be glued to it", "run `echo >>"+word(file)+"`")
+		o.add("the last line has no end: what is appended would be glued to it", "run `echo >>"+fault.Word(file)+"`")
 	}
 	if len(o.found) > 0 {
 		return doctor.Failed(file+" has settings that aren't what they look like", o.fix(file), o.found...)
@@ -205,7 +206,8 @@ func (c Config) envSecrets(context.Context) doctor.Finding {
 		}
 		seen = append(seen, file)
 		if info.Mode.Perm()&0o077 != 0 {
-			open, fixes = append(open, fmt.Sprintf("%s has mode %04o", file, info.Mode.Perm())), append(fixes, shell("chmod", "600", file))
+			open = append(open, fmt.Sprintf("%s has mode %04o", file, info.Mode.Perm()))
+			fixes = append(fixes, fault.Words("chmod", "600", file))
 		}
 	}
 	dir := path.Join(path.Dir(file), "secrets")
@@ -215,7 +217,7 @@ func (c Config) envSecrets(context.Context) doctor.Finding {
 	}
 	if len(readable) > 0 {
 		// The directory closes them all, those of tomorrow too.
-		open, fixes = append(open, readable...), append(fixes, shell("chmod", "700", dir))
+		open, fixes = append(open, readable...), append(fixes, fault.Words("chmod", "700", dir))
 	}
 	if there {
 		seen = append(seen, dir)

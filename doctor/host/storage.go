@@ -154,7 +154,7 @@ func (c Config) unmount(dir string) string {
 	if words == nil {
 		return ""
 	}
-	return "stop the runner, run " + command(append([]string{"umount"}, words...)...) + ", and mount it at " + dir +
+	return "stop the runner, run " + fault.Command(append([]string{"umount"}, words...)...) + ", and mount it at " + dir +
 		" itself, or not at all"
 }
 
@@ -183,7 +183,7 @@ func (c Config) secrets(context.Context) doctor.Finding {
 	switch {
 	case len(open) > 0:
 		return doctor.Failed("secrets can be read by others",
-			"run "+command(append([]string{"chmod", "600"}, paths...)...)+", and change the secrets", open...)
+			"run "+fault.Command(append([]string{"chmod", "600"}, paths...)...)+", and change the secrets", open...)
 	case len(seen) == 0:
 		return doctor.Skipped("no setting names a file with a secret")
 	}

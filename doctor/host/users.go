@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/quavon/quavon/doctor"
+	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox"
 )
 
@@ -57,9 +58,9 @@ func (c Config) jobUsers(ctx context.Context) doctor.Finding {
 // renumber is the command that gives a user or group another number.
 func renumber(database, number, name string) string {
 	if database == "group" {
-		return shell("groupmod", "-g", number, name)
+		return fault.Words("groupmod", "-g", number, name)
 	}
-	return shell("usermod", "-u", number, name)
+	return fault.Words("usermod", "-u", number, name)
 }
 
 // freeIDs are numbers that nobody in a database has, each once; where none is found it is
@@ -125,5 +126,5 @@ type subRange struct {
 // move is the command that gives the user as many numbers elsewhere.
 func (r subRange) move(file string, to int) string {
 	last := func(first int) string { return fmt.Sprintf("%d-%d", first, first+r.count-1) }
-	return shell("usermod", "--del-"+file+"s", last(r.first), "--add-"+file+"s", last(to), r.user)
+	return fault.Words("usermod", "--del-"+file+"s", last(r.first), "--add-"+file+"s", last(to), r.user)
 }

@@ -61,8 +61,8 @@ func callEntries() []Entry {
 		},
 		{
 			ID: "B4-compat", Group: GroupPrivilege, Quick: true, Title: "no system call of 32 bits, nor of x32, is answered",
-			Control: "the same process makes calls of 64 bits before and after; on a shared kernel, which may have none either, the probe is not " +
-				"applicable unless one is answered",
+			Control: "the same process makes calls of 64 bits before and after; on a shared kernel, which may have none either, the " +
+				"probe is not applicable unless one is answered",
 			Weak: underRunc, Inside: []string{"B4-compat"}, Judge: otherTables,
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -61,14 +62,14 @@ func weakness(path string, info fs.FileInfo, euid int) *fault.Error {
 		return fault.Wrap(fmt.Errorf("%s is not a directory", path), what, "remove it"+elsewhere)
 	case st.Uid != 0 && int(st.Uid) != euid:
 		return fault.Wrap(fmt.Errorf("%s belongs to uid %d, not to root or you", path, st.Uid),
-			what, fmt.Sprintf("run `chown %d %s`%s", euid, path, elsewhere))
+			what, "run "+fault.Command("chown", strconv.Itoa(euid), path)+elsewhere)
 	case st.Mode&0o002 != 0, st.Mode&0o020 != 0 && (st.Uid == 0 || st.Gid != st.Uid):
 		if st.Mode&0o1000 != 0 {
 			return fault.Wrap(fmt.Errorf("%s is writable by everyone", path), what,
 				"set "+EnvDir+" to a directory of your own, outside of "+path)
 		}
 		return fault.Wrap(fmt.Errorf("%s is writable by others (mode %04o)", path, st.Mode&0o7777), what,
-			fmt.Sprintf("run `chmod go-w %s`%s", path, elsewhere))
+			"run "+fault.Command("chmod", "go-w", path)+elsewhere)
 	}
 	return nil
 }

@@ -5,28 +5,6 @@ import (
 	"strings"
 )
 
-// command is what an operator types, in the quotes that a fix has commands in.
-func command(words ...string) string { return "`" + shell(words...) + "`" }
-
-// shell is a command as a shell takes it.
-func shell(words ...string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = word(w)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// word quotes what a shell would read as more than a word.
-func word(s string) string {
-	if s != "" && strings.Trim(s, plainRunes) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,="
-
 // mounts are the places where something is mounted, as the kernel lists them; nil
 // where that isn't known.
 func (c Config) mounts() []string {
