@@ -40,7 +40,7 @@ func TestShipped(t *testing.T) {
 	for _, p := range pieces {
 		l.step("a job in "+p.image, func() { l.says(l.send(l.job(p.image, p.run)), p.want) })
 	}
-	l.step("install again, after a restart, changes nothing", l.again)
+	l.step("install again changes nothing", func() { l.replaces(func() { l.says(l.changes("install"), "nothing to change") }) })
 	l.step("build bundle", l.bundle)
 	l.step("purge leaves nothing", func() {
 		l.purge()
