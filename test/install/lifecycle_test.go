@@ -43,6 +43,7 @@ func TestLifecycle(t *testing.T) {
 	l.step("upgrade to another quavon and image", l.upgrade)
 	l.step("roll back", l.rollback)
 	l.step("uninstall leaves the host as it was", l.uninstall)
+	l.step("another installation leaves the volumes", l.another)
 	l.step("purge leaves nothing", l.purge)
 }
 

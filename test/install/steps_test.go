@@ -3,6 +3,7 @@ package install_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +32,11 @@ func (l *life) install() {
 func (l *life) again() {
 	l.docker("restart", "quavon-sandbox-runner-1")
 	l.replaces(func() { l.says(l.changes("install", "--network", "none"), "nothing to change") })
+	l.write("compose.override.yaml", "include: [\"oci://registry.example/more:1\"]\n")
+	l.says(l.run("install", "--dry-run", "--lib", l.lib), "which a dry run neither fetches nor looks at")
+	if err := os.Remove(filepath.Join(l.dir, "compose.override.yaml")); err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 // networks are what the test's own registry may be reached by.
@@ -113,6 +119,35 @@ func (l *life) uninstall() {
 		l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
 	}
 	l.says(l.docker("volume", "ls", "--format", "{{.Name}}"), "quavon_valkey", "quavon_runner", "quavon-guest-")
+}
+
+// another is an installation of the same engine in another directory, whose services are
+// away. Neither does it come to the data that was kept here, nor does its purge remove it.
+func (l *life) another() {
+	here, there := l.dir, filepath.Join(l.base, "another")
+	defer func() { l.dir = here }()
+	l.dir = there
+	l.write(".quavon/state.json", `{"schema": 1, "version": "v1", "phases": {}, "owned": [
+ {"phase": "compose", "kind": "act", "act": {"name": "services", "keeps": "volumes of the services"}, "left": true}]}`)
+	out, err := l.try(l.quavon, "install", "--sandbox", "--dry-run", "--lib", l.lib)
+	if err == nil || !strings.Contains(out, "volumes of the installation in "+here) {
+		l.t.Errorf("an installation beside it: %v\n%s", err, out)
+	}
+	before := l.docker("volume", "ls", "--quiet", "--filter", "label=com.docker.compose.project=quavon")
+	l.docker("volume", "create", "--label", "com.docker.compose.project=quavon", "quavon_old")
+	l.says(l.changes("uninstall", "--purge"), "volumes of the installation in "+here+" stay", "docker volume rm quavon_old")
+	after := l.docker("volume", "ls", "--quiet", "--filter", "label=com.docker.compose.project=quavon")
+	if want := before + "\nquavon_old"; sorted(after) != sorted(want) || !strings.Contains(before, "quavon_valkey") {
+		l.t.Errorf("volumes %q, want %q", after, want)
+	}
+	l.docker("volume", "rm", "quavon_old")
+	if err := os.RemoveAll(there); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func sorted(lines string) string {
+	return strings.Join(slices.Sorted(strings.SplitSeq(lines, "\n")), "\n")
 }
 
 func (l *life) purge() {
