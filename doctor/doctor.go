@@ -53,6 +53,9 @@ type Check struct {
 	// Needs are codes that must have passed, or warned, before.
 	Needs   []string
 	Timeout time.Duration
+	// Cleanup is how long the check is waited for when its time is over or it was
+	// interrupted, so that it takes away what it made on the host.
+	Cleanup time.Duration
 	// DefaultFix is what to do when the finding has nothing better.
 	DefaultFix string
 	// Essential checks can't be ignored.

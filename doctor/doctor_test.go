@@ -158,6 +158,33 @@ func TestTimeKeepsItsCause(t *testing.T) {
 	})
 }
 
+// A check that was cut off has time to take away what it made, and not more.
+func TestCleanup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gone := false
+		tidy := check("QD901", func(ctx context.Context) Finding {
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			gone = true
+			return Passed("late")
+		})
+		deaf := check("QD902", func(context.Context) Finding { time.Sleep(time.Hour); return Passed("late") })
+		tidy.Timeout, deaf.Timeout = time.Second, time.Second
+		tidy.Cleanup, deaf.Cleanup = 10*time.Second, 10*time.Second
+		for c, took := range map[*Check]time.Duration{tidy: 3 * time.Second, deaf: 11 * time.Second} {
+			r := Run(t.Context(), []*Check{c}, nil)
+			if got := r.Results[0]; got.State != Error || got.Message != "no answer within 1s" || got.Took != took {
+				t.Errorf("%s: %s %q after %s", c.Code, got.State, got.Message, got.Took)
+			}
+		}
+		if !gone {
+			t.Error("the check was not waited for")
+		}
+		time.Sleep(2 * time.Hour) // the deaf one ends
+	})
+}
+
 func TestLevelsRunTogether(t *testing.T) {
 	t.Parallel()
 	meet := make(chan struct{})

@@ -70,6 +70,10 @@ func one(ctx context.Context, c *Check) (Finding, time.Duration) {
 		}
 	case <-ctx.Done():
 		f = cutOff(ctx)
+		select {
+		case <-answer:
+		case <-time.After(c.Cleanup):
+		}
 	}
 	return weighed(c, f), time.Since(start)
 }
