@@ -108,8 +108,11 @@ func (d *Dir) Create(ctx context.Context, backend, id string) (*Slot, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fault.Wrap(err, "create the state of sandbox "+id,
-			"choose another id, or wait until the sandbox that has it is gone")
+		hint := "make room, or make " + d.Path(sandboxesDir) + " writable: `quavon doctor` looks at both"
+		if errors.Is(err, fs.ErrExist) {
+			hint = "choose another id, or wait until the sandbox that has it is gone"
+		}
+		return nil, fault.Wrap(err, "create the state of sandbox "+id, hint)
 	}
 	return s, nil
 }

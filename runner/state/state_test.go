@@ -138,6 +138,28 @@ func TestCreateRefusesWhatIsNoID(t *testing.T) {
 	}
 }
 
+// The hint is for what went wrong: an id that is taken, or a directory that can't be
+// written to.
+func TestCreateHints(t *testing.T) {
+	d := statetest.Dir(t)
+	hint := func() string {
+		_, err := d.Create(context.Background(), "test", "one")
+		return fault.Hint(err)
+	}
+	if got := hint(); got != "" {
+		t.Errorf("a first one: %q", got)
+	}
+	if got := hint(); !strings.Contains(got, "another id") {
+		t.Errorf("the same id: %q", got)
+	}
+	if err := os.RemoveAll(d.Path("sandboxes")); err != nil {
+		t.Fatal(err)
+	}
+	if got := hint(); !strings.Contains(got, "make room") {
+		t.Errorf("no directory: %q", got)
+	}
+}
+
 // A reaper that runs all the time must never take a slot whose owner lives.
 func TestReaperAndCreatorsDoNotMeet(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Minute, errors.New("test too slow"))
