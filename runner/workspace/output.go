@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/fault"
 )
@@ -54,17 +55,65 @@ func spellings(workspace string) []string {
 	return []string{abs, real}
 }
 
+// CheckWritable refuses a path that WriteFile could not write: to be told so when a job
+// has run for an hour is too late.
+func CheckWritable(path string) error {
+	fi, err := os.Stat(path)
+	switch {
+	case err == nil && fi.IsDir():
+		return &fs.PathError{Op: "write", Path: path, Err: unix.EISDIR}
+	case err == nil && !fi.Mode().IsRegular():
+		return mayWrite(path, unix.W_OK)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return mayWrite(filepath.Dir(path), unix.W_OK|unix.X_OK)
+}
+
+// CheckOutDir refuses a path that can't become a directory to write files to.
+func CheckOutDir(path string) error {
+	fi, err := os.Stat(path)
+	switch {
+	case err == nil && !fi.IsDir():
+		return &fs.PathError{Op: "write to", Path: path, Err: unix.ENOTDIR}
+	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path:
+		return CheckOutDir(filepath.Dir(path))
+	case err != nil:
+		return err
+	}
+	return mayWrite(path, unix.W_OK|unix.X_OK)
+}
+
+func mayWrite(path string, mode uint32) error {
+	if err := unix.Access(path, mode); err != nil {
+		return &fs.PathError{Op: "write to", Path: path, Err: err}
+	}
+	return nil
+}
+
 // WriteFile has write fill a file that takes path's place when it is whole. What
-// isn't a regular file, such as /dev/null, is written to as it is.
+// isn't a regular file, such as /dev/null, is written to as it is. A pipe must have its
+// reader by then: one that has none, such as a job may have made, would be waited for
+// without end.
 func WriteFile(path string, write func(io.Writer) error) error {
 	if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		flags := os.O_WRONLY
+		if fi.Mode()&fs.ModeNamedPipe != 0 {
+			flags |= unix.O_NONBLOCK
+		}
+		f, err := os.OpenFile(path, flags, 0)
+		if errors.Is(err, unix.ENXIO) {
+			return &fs.PathError{Op: "write", Path: path, Err: errors.New("nobody reads this pipe")}
+		}
 		if err != nil {
 			return err
 		}
 		return errors.Join(write(f), f.Close())
 	}
 	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) { // it has the name of a temporary file
+		return &fs.PathError{Op: "write", Path: path, Err: pathErr.Err}
+	}
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,13 @@ package workspace
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/fault"
 )
@@ -32,6 +35,47 @@ func TestCheckOutput(t *testing.T) {
 				t.Errorf("%s with the workspace %s: %v", path, workspace, err)
 			}
 		}
+	}
+}
+
+func TestWritable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/file", nil, 0o644))
+	for path, want := range map[string]struct{ file, out bool }{
+		dir + "/file": {true, false}, dir + "/new": {true, true}, dir: {false, true}, dir + "/no/new": {false, true},
+		dir + "/file/new": {false, false}, "/dev/null": {true, false},
+		dir + "/" + strings.Repeat("a", 300): {false, false},
+	} {
+		for what, got := range map[string]struct {
+			err error
+			ok  bool
+		}{"file": {CheckWritable(path), want.file}, "directory": {CheckOutDir(path), want.out}} {
+			if (got.err == nil) != got.ok {
+				t.Errorf("%s as a %s: %v", path, what, got.err)
+			}
+		}
+		if err := WriteFile(path, func(io.Writer) error { return nil }); (err == nil) != want.file || err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("write %s: %v", path, err)
+		}
+	}
+}
+
+// A pipe is written to when somebody reads it; one that nobody reads isn't waited for.
+func TestWritePipe(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/pipe"
+	must(t, unix.Mkfifo(path, 0o600))
+	write := func(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }
+	if err := WriteFile(path, write); err == nil || !strings.Contains(err.Error(), "nobody reads") {
+		t.Errorf("without a reader: %v", err)
+	}
+	r, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	must(t, err)
+	defer r.Close()
+	must(t, WriteFile(path, write))
+	if got, err := io.ReadAll(r); err != nil || string(got) != "hello" {
+		t.Errorf("read %q, %v", got, err)
 	}
 }
 
