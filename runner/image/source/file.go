@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 func File(ctx context.Context, path string, s Select, scratch string) (*Image, error) {
 	img, err := file(ctx, path, s, scratch)
 	if err != nil {
-		return nil, fault.Wrap(err, "can't import "+path, fault.Hint(err))
+		return nil, fault.Wrap(err, "can't import "+path,
+			cmp.Or(fault.Hint(err), "name an OCI layout or a docker-archive, as `docker save` and `skopeo copy` make them"))
 	}
 	if img.Origin, err = filepath.Abs(path); err != nil {
 		return nil, errors.Join(err, img.Close())
