@@ -104,6 +104,9 @@ func (o *doctorOptions) check() error {
 		if report.FormatOf(file) == "" {
 			return fault.New(fmt.Sprintf("--save %s has no form", printable(file)), "end its name with .txt, .json, .xml or .html")
 		}
+		if err := fileFlag("--save", file); err != nil {
+			return err
+		}
 	}
 	o.Local = o.Local || o.AllBackends
 	o.Smoke = o.Smoke || o.Local

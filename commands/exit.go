@@ -64,7 +64,7 @@ const exitCodesHelp = `Exit codes of quavon run and quavon submit:
 
 A job can exit with any of these by itself. To tell, read "reason" of --json.
 
-quavon scan and quavon fix-check exit with 0, with 1 for what they found, with 3 when
-that could not be found out. Other commands exit with 0, with 1 when they failed. All
-exit with 2 for wrong usage.
+quavon scan, quavon fix-check and quavon doctor exit with 0, with 1 for what they found,
+with 3 when that could not be found out. Other commands exit with 0, with 1 when they
+failed. All exit with 2 for wrong usage.
 `

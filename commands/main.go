@@ -74,10 +74,15 @@ func newRoot(p *program) *cobra.Command {
 			}
 			return nil
 		},
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return p.openLog() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := refuseEmpty(cmd, args); err != nil {
+				return err
+			}
+			return p.openLog()
+		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	root.PersistentFlags().StringVar(&p.logFormat, "log-format", "text", "format of messages on stderr: text or json")

@@ -151,8 +151,13 @@ func (o *runOptions) check() error {
 		return fault.New("--patch - and --json both want stdout", "give one of them a file")
 	case o.CacheMode != "keep" && o.CacheMode != "ro":
 		return fault.New(fmt.Sprintf("--cache-mode %q is unknown", o.CacheMode), "use keep or ro")
-	case o.Timeout < 0 || o.Grace < 0 || o.Pids < 0 || o.CPUs < 0:
-		return fault.New("a limit is negative", "use 0 for no limit")
+	}
+	for flag, negative := range map[string]bool{
+		"--timeout": o.Timeout < 0, "--grace": o.Grace < 0, "--pids": o.Pids < 0, "--cpus": o.CPUs < 0,
+	} {
+		if negative {
+			return fault.New(flag+" is negative", "use 0 for no limit")
+		}
 	}
 	return checkBackend(o.Backend)
 }

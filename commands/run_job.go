@@ -20,7 +20,7 @@ import (
 // process's exit code, which is the job's own unless quavon failed.
 func runJob(ctx context.Context, o *runOptions) error {
 	// First of all, since a refused job has a result too.
-	if err := o.checkOutput("--json", o.JSON); err != nil {
+	if err := cmp.Or(o.checkOutput("--json", o.JSON), o.checkResult()); err != nil {
 		return err
 	}
 	res, err := o.runAndDeliver(ctx)

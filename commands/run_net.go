@@ -20,9 +20,12 @@ func (o *runOptions) door() (runner.Door, error) {
 	if len(o.Net) == 0 {
 		return nil, nil
 	}
+	if _, err := policy.New(o.Net, nil); err != nil {
+		return nil, fault.Wrap(err, "--net", "write HOST, *.HOST, http://HOST/PATH or tcp://HOST:PORT").WithCode(string(job.ReasonRejected))
+	}
 	p, err := policy.New(o.Net, o.NetCIDR)
 	if err != nil {
-		return nil, fault.Wrap(err, "--net", "write HOST, *.HOST, http://HOST/PATH or tcp://HOST:PORT").WithCode(string(job.ReasonRejected))
+		return nil, fault.Wrap(err, "--net-private", "write a network, such as 10.1.0.0/16").WithCode(string(job.ReasonRejected))
 	}
 	return egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log})}, nil
 }

@@ -99,7 +99,7 @@ func (o *runOptions) limits(have sandbox.Policies) job.Limits {
 
 func (o *runOptions) addMounts(s *job.Spec) error {
 	if o.Workspace != "none" {
-		if err := cmp.Or(o.checkOutput("--patch", o.Patch), o.checkOutput("--out", o.Out)); err != nil {
+		if err := cmp.Or(o.checkOutput("--patch", o.Patch), o.checkOutput("--out", o.Out), o.checkPlaces()); err != nil {
 			return err
 		}
 		source, err := directory("--workspace", o.Workspace)
@@ -193,7 +193,11 @@ func directory(flag, dir string) (string, error) {
 		err = fitsHost(real)
 	}
 	if err != nil {
-		return "", &fault.Error{What: flag + " " + dir, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
+		hint := fault.Hint(err)
+		if flag == "--ro" || flag == "--cache" {
+			hint = "name a directory that you can read, and neither a home nor one of the system's"
+		}
+		return "", &fault.Error{What: flag + " " + dir, Err: err, Hint: hint, Code: string(job.ReasonRejected)}
 	}
 	return real, nil
 }

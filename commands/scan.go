@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -114,7 +115,7 @@ func (o *scanOptions) check() error {
 	case o.Timeout <= 0 || o.CPUs < 0:
 		return fault.New("a limit is negative, or --timeout zero", "use 0 for no limit of --cpus")
 	}
-	return checkBackend(o.Backend)
+	return cmp.Or(checkBackend(o.Backend), fileFlag("--sarif", o.SARIF))
 }
 
 // couldNotRun gives errors that have no exit code yet that of a scan that could not

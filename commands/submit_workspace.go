@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (o *submitOptions) checkOutputs() error {
 			return &fault.Error{What: flag, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
 		}
 	}
-	return nil
+	return cmp.Or(fileFlag("--patch", o.Patch), dirFlag("--out", o.Out), fileFlag("--json", o.JSON))
 }
 
 // addWorkspace makes the job send what is asked for.
