@@ -18,6 +18,10 @@ import (
 // probesTime bounds the full set of probes.
 const probesTime = 10 * time.Minute
 
+// cleanupTime is for a check that was cut off to end its sandbox, and to remove what it
+// has put on the host.
+const cleanupTime = 15 * time.Second
+
 const groupSandbox = "Sandbox"
 
 // localSandbox is the checks QD951 to QD958 of a backend of this host.
@@ -32,7 +36,7 @@ func (s *localSandbox) checks() []*doctor.Check {
 	check := func(code, name, title, fix string, run func(context.Context) doctor.Finding, needs ...string) *doctor.Check {
 		return &doctor.Check{
 			Code: code, Name: name, Title: title, Group: groupSandbox, Severity: doctor.Failure, DefaultFix: fix, Needs: needs,
-			Run: run, Timeout: 2 * time.Minute,
+			Run: run, Timeout: 2 * time.Minute, Cleanup: cleanupTime,
 		}
 	}
 	smoke := check("QD957", "escape", "the probes could not get out of the sandbox",
