@@ -130,7 +130,7 @@ clean: ## remove what make built here
 
 .PHONY: help
 help: ## show this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # golangci-lint carries the gofumpt we format with, so one pin does for both.
 $(GOLANGCI): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
