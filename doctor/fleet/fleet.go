@@ -87,7 +87,7 @@ func (f *Fleet) each(ctx context.Context, look func(context.Context, queue.Healt
 	if err := f.look(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := early(ctx)
+	ctx, cancel := early(ctx, errors.New("the runner did not answer in time"))
 	defer cancel()
 	var parts []doctor.Part
 	var wg sync.WaitGroup
@@ -105,12 +105,12 @@ func (f *Fleet) each(ctx context.Context, look func(context.Context, queue.Healt
 }
 
 // early ends a little before the check is given up, so that what the others said is told.
-func early(ctx context.Context) (context.Context, context.CancelFunc) {
+func early(ctx context.Context, why error) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return ctx, func() {}
 	}
-	return context.WithDeadlineCause(ctx, end.Add(-time.Until(end)/10), errors.New("the runner did not answer in time"))
+	return context.WithDeadlineCause(ctx, end.Add(-time.Until(end)/10), why)
 }
 
 // relay asks every runner to make a check.

@@ -324,3 +324,19 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersInTime: a check ends before who asks for it gives up, who then hears why.
+func TestAnswersInTime(t *testing.T) {
+	t.Parallel()
+	var inner time.Time
+	a := &fleet.Answerer{Checks: []*doctor.Check{{Code: "QD956", Timeout: time.Hour, Run: func(ctx context.Context) doctor.Finding {
+		inner, _ = ctx.Deadline()
+		return doctor.Passed("")
+	}}}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	a.Answer(ctx, queue.Challenge{Check: "QD956"})
+	if outer, _ := ctx.Deadline(); inner.IsZero() || outer.Sub(inner) < 30*time.Second {
+		t.Errorf("the check ends at %v, who asks at %v", inner, outer)
+	}
+}
