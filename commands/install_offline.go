@@ -29,7 +29,7 @@ type offlineOptions struct {
 }
 
 func (o *offlineOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.Bundle, "offline", "", "take everything from this `FILE`, a bundle that quavon build bundle made, and nothing from elsewhere")
+	f.StringVar(&o.Bundle, "offline", "", "take everything from this `FILE`, made by quavon build bundle, and nothing from elsewhere")
 	f.StringArrayVar(&o.Keys, "offline-key", nil, "public key that the bundle must be signed with: a file, or a fingerprint")
 }
 
