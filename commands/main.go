@@ -49,9 +49,13 @@ func (p *program) run(ctx context.Context, args []string) ExitCode {
 	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetIn(p.IO.In)
-	root.SetOut(p.IO.Out)
+	out := &firstError{Writer: p.IO.Out}
+	root.SetOut(out)
 	root.SetErr(p.IO.ErrOut)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.err
+	}
 	p.report(err)
 	fallback := exitFail
 	switch usage := (*usageError)(nil); {
@@ -61,6 +65,20 @@ func (p *program) run(ctx context.Context, args []string) ExitCode {
 		fallback = exitUsage
 	}
 	return codeOf(err, fallback)
+}
+
+// firstError remembers that help could not be written, which cobra doesn't tell.
+type firstError struct {
+	io.Writer
+	err error
+}
+
+func (w *firstError) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 func newRoot(p *program) *cobra.Command {
