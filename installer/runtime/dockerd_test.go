@@ -171,6 +171,7 @@ func (r *rig) killOnRename(t *testing.T) func(string) {
 func TestManaged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.patience = impatient // with a dockerd that is killed, as its manager may start it again
 	before := r.read(t)
 	script := filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh")
 	service := filepath.Base(r.base) + ".service"
@@ -192,7 +193,6 @@ func TestManaged(t *testing.T) {
 	r.hook = nil
 
 	unit(t, service, "reload", "exit 0")
-	r.patience = impatient
 	r.managed(t, service)
 	_, _, err = r.install(t.Context())
 	if err == nil || !strings.Contains(fault.Hint(err), "--accept-risk=restart-docker") {

@@ -28,7 +28,7 @@ import (
 // it never does.
 const (
 	patient   = 3 * time.Minute
-	impatient = 500 * time.Millisecond
+	impatient = 2 * time.Second
 )
 
 // rig is a host with a real dockerd, and the installation of gVisor on it.
