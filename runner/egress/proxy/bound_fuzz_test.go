@@ -187,7 +187,7 @@ func FuzzFramesToClient(f *testing.F) {
 			w := &webSocket{c: c, up: &memory{}, values: secret.Scrubber{Patterns: v.session.patterns}, text: make([]byte, frameBuffer)}
 			_ = w.back(&input{r: strings.NewReader(in)})
 			c.watch.stop()
-			out := c.conn.(*memory) //nolint:errcheck,forcetypeassert // said made it
+			out := c.conn.(*memory)
 			if in == raw {
 				_, err := told(websocket.FromServer(bufio.NewReader(&out.Buffer)))
 				if w.mid == (err == io.EOF) { //nolint:errorlint // it is said to be that one

@@ -158,13 +158,8 @@ func (c *client) respond(up Conn, r *request, sent <-chan struct{}) error {
 		}
 		upgrade := ""
 		if status == 101 {
-			if upgrade = h.upgrade(); upgrade == "" || r.upgrade() == "" {
-				return c.badResponse(bad("a change of protocol that nobody asked for"))
-			}
-			if r.scrub != nil {
-				if err := r.checkSwitch(h); err != nil {
-					return c.badResponse(err)
-				}
+			if upgrade, err = r.switched(h); err != nil {
+				return c.badResponse(err)
 			}
 		}
 		if r.scan && status >= 200 && !c.settled(sent) {
@@ -182,6 +177,18 @@ func (c *client) respond(up Conn, r *request, sent <-chan struct{}) error {
 			return c.responseBody(up, in, h, status, r)
 		}
 	}
+}
+
+// switched is the protocol that a host changes to, as it was asked.
+func (r *request) switched(h *head) (string, error) {
+	upgrade := h.upgrade()
+	if upgrade == "" || r.upgrade() == "" {
+		return "", bad("a change of protocol that nobody asked for")
+	}
+	if r.scrub != nil {
+		return upgrade, r.checkSwitch(h)
+	}
+	return upgrade, nil
 }
 
 // bodyTime is how long a response waits for the body of a request that may have a

@@ -73,7 +73,7 @@ func TestInterop(t *testing.T) {
 			g = v.dial()
 			return g, nil
 		}}
-		c, answer, err := websocket.Dial(ctx, "wss://"+bound+"/v1/ws", &websocket.DialOptions{
+		c, answer, err := websocket.Dial(ctx, "wss://"+bound+"/v1/ws", &websocket.DialOptions{ //nolint:bodyclose // it has none
 			HTTPClient: &http.Client{Transport: through}, CompressionMode: websocket.CompressionContextTakeover,
 			HTTPHeader: http.Header{"Authorization": {v.with("Bearer @TOKEN@")}}, Subprotocols: []string{"v1", "v2"},
 		})

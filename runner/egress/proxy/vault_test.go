@@ -158,7 +158,7 @@ func pair(t testing.TB) (a, b *net.TCPConn) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	return here.(*net.TCPConn), there.(*net.TCPConn) //nolint:errcheck,forcetypeassert // the network is tcp
+	return here.(*net.TCPConn), there.(*net.TCPConn)
 }
 
 // guest is the job's end of a connection through the proxy.
