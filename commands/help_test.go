@@ -26,5 +26,7 @@ func TestFlagsNameTheirValue(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRoot(&program{IO: &iostreams.Streams{}, LookupEnv: func(string) (string, bool) { return "", false }, Log: slog.New(slog.DiscardHandler)}))
+	look(newRoot(&program{
+		IO: &iostreams.Streams{}, LookupEnv: func(string) (string, bool) { return "", false }, Log: slog.New(slog.DiscardHandler),
+	}))
 }

@@ -55,7 +55,8 @@ func TestWritable(t *testing.T) {
 				t.Errorf("%s as a %s: %v", path, what, got.err)
 			}
 		}
-		if err := WriteFile(path, func(io.Writer) error { return nil }); (err == nil) != want.file || err != nil && !strings.Contains(err.Error(), path) {
+		err := WriteFile(path, func(io.Writer) error { return nil })
+		if (err == nil) != want.file || err != nil && !strings.Contains(err.Error(), path) {
 			t.Errorf("write %s: %v", path, err)
 		}
 	}
