@@ -60,7 +60,7 @@ const exitCodesHelp = `Exit codes of quavon run and quavon submit:
   130, 143      interrupted by Ctrl-C; by SIGTERM; 130 also when somebody else cancelled
                 what was submitted
   137           ended by a limit: memory, processes or output
-  141           nobody read the job's output any more
+  141           nobody read the job's output any more, or it could not be written
 
 A job can exit with any of these by itself. To tell, read "reason" of --json.
 

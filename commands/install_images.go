@@ -65,16 +65,18 @@ func (i *installImages) Stale(ctx context.Context) (why []string, err error) {
 }
 
 // Build implements compose.Builder.
-func (i *installImages) Build(ctx context.Context, show phase.Reporter) error {
-	return i.with(func(b *imagebuild.Builder) error {
+func (i *installImages) Build(ctx context.Context, show phase.Reporter) (bases []string, err error) {
+	err = i.with(func(b *imagebuild.Builder) error {
 		b.Events = imageEvents(show)
 		r, err := b.Run(ctx, nil, false)
 		if err != nil {
 			return err
 		}
+		bases = r.Bases
 		show.Line(fmt.Sprintf("%d images made, %d in %s", r.Made, len(r.After.Images), b.Lock))
 		return nil
 	})
+	return bases, err
 }
 
 // imageEvents shows what happens to images.

@@ -159,8 +159,8 @@ func (i *offlineImages) Stale(ctx context.Context) (why []string, err error) {
 }
 
 // Build implements compose.Builder: it builds nothing, and asks no network.
-func (i *offlineImages) Build(ctx context.Context, show phase.Reporter) error {
-	return i.with(func(u *imagebuild.Unpacker) error {
+func (i *offlineImages) Build(ctx context.Context, show phase.Reporter) ([]string, error) {
+	return nil, i.with(func(u *imagebuild.Unpacker) error {
 		u.Events = imageEvents(show)
 		r, err := u.Run(ctx)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -27,6 +28,8 @@ type Result struct {
 	// written.
 	Made    int
 	Changed bool
+	// Bases are the engine's names of the bases that images were made on, sorted.
+	Bases []string
 }
 
 // Run makes the images called names, all without any, and writes the lock. What
@@ -65,6 +68,10 @@ func (b *Builder) Run(ctx context.Context, names []string, trial bool) (*Result,
 		return nil, err
 	}
 	r.After = after
+	for _, base := range b.bases {
+		r.Bases = append(r.Bases, base.tag)
+	}
+	slices.Sort(r.Bases)
 	if r.Changed, err = files.write(after, trial); err != nil || trial {
 		return r, err
 	}

@@ -2,10 +2,13 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/agent"
 )
@@ -62,9 +65,17 @@ func (c *cappedWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(deliver)
 	c.job.delivered.Add(int64(n))
 	if err != nil {
-		c.end(fmt.Errorf("%w: %w", errReader, err))
+		c.end(undelivered(err))
 	}
 	return len(p), nil
+}
+
+// undelivered tells output without a reader from output that there is no room for.
+func undelivered(err error) error {
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+		return fmt.Errorf("%w: %w", errReader, err)
+	}
+	return fmt.Errorf("%w: %w", errUndelivered, err)
 }
 
 // stdio are a step's streams; only the first step gets the job's stdin, since

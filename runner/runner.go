@@ -170,4 +170,5 @@ var (
 	errSandboxGone = errors.New("the sandbox has ended")
 	errSilent      = errors.New("the agent does not answer")
 	errReader      = errors.New("nobody reads the job's output any more")
+	errUndelivered = errors.New("the job's output can't be written")
 )

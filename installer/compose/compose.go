@@ -53,8 +53,9 @@ type Builder interface {
 	// is. It builds nothing and asks no network.
 	Stale(ctx context.Context) ([]string, error)
 	// Build makes what is missing and replaces the lock at its path in one step, or
-	// leaves it alone. The one before is kept beside it.
-	Build(ctx context.Context, show phase.Reporter) error
+	// leaves it alone. The one before is kept beside it. What the engine has then besides
+	// the lock's images is named.
+	Build(ctx context.Context, show phase.Reporter) (besides []string, err error)
 }
 
 // Phases are images, compose, wait and smoke, which share one connection to the

@@ -75,7 +75,8 @@ func (i *images) stale(ctx context.Context) ([]string, error) {
 }
 
 // Acts of this phase. The first is noted with the digest of the lock before, "" without
-// one; the second for each image, with its tag in the engine and its config's digest.
+// one; the second for each image, with its tag in the engine and, unless it is only there,
+// its config's digest.
 const (
 	actImages = "images"
 	actImage  = "image"
@@ -94,16 +95,23 @@ func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) er
 	if err := i.keepTheirs(tx); err != nil {
 		return err
 	}
+	var besides []string
 	act := phase.Act{Name: actImages, Data: map[string]string{"lock": before}}
-	if err := tx.Act(act, func() error { return i.Images.Build(ctx, show) }); err != nil {
+	if err := tx.Act(act, func() (err error) { besides, err = i.Images.Build(ctx, show); return err }); err != nil {
 		return err
 	}
-	return i.noteImages(tx)
+	return i.noteImages(tx, besides)
 }
 
 // noteImages notes what the lock has: what is built by then is known only by it. A process
-// that is killed before leaves images, which the next one finds.
-func (i *images) noteImages(tx phase.Tx) error {
+// that is killed before leaves images, which the next one finds. What they are built on
+// comes first, so that it goes last.
+func (i *images) noteImages(tx phase.Tx, besides []string) error {
+	for _, tag := range besides {
+		if err := tx.Act(phase.Act{Name: actImage, Key: tag, Keeps: "images in the engine"}, func() error { return nil }); err != nil {
+			return err
+		}
+	}
 	l, err := i.lock()
 	if err != nil {
 		return err
@@ -148,8 +156,8 @@ func (i *images) forget(ctx context.Context, act phase.Act) error {
 		return err
 	}
 	err = e.removeImage(ctx, act.Key)
-	if err == nil && i.Forget != nil {
-		err = i.Forget(ctx, act.Data["config"])
+	if config := act.Data["config"]; err == nil && i.Forget != nil && config != "" {
+		err = i.Forget(ctx, config)
 	}
 	return err
 }

@@ -26,14 +26,14 @@ type builder struct {
 
 func (b *builder) Stale(context.Context) ([]string, error) { return []string{"it is another"}, nil }
 
-func (b *builder) Build(context.Context, phase.Reporter) error {
+func (b *builder) Build(context.Context, phase.Reporter) ([]string, error) {
 	beside(b.dir, b.name)
 	if b.fails != nil {
-		return b.fails
+		return nil, b.fails
 	}
 	lock := filepath.Join(b.dir, "images.lock.json")
 	_ = os.Rename(lock, lock+".prev")
-	return os.WriteFile(lock, []byte(locked(b.name)), 0o644)
+	return nil, os.WriteFile(lock, []byte(locked(b.name)), 0o644)
 }
 
 // locked is no lock, but names what one would.
@@ -145,6 +145,24 @@ func TestOperatorsLock(t *testing.T) {
 func TestRestorePruned(t *testing.T) {
 	t.Parallel()
 	s, a := stackAt(t, t.TempDir())
+	l := writeLock(t, s, a)
+	all := a.images
+	i := &images{s}
+	if err := i.Restore(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for n, img := range l.Images {
+		a.images = slices.Delete(slices.Clone(all), n, n+1)
+		err := i.Restore(t.Context(), nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "no image "+img.Name) || !strings.Contains(fault.Hint(err), "docker load") {
+			t.Errorf("without %s: %v (%s)", img.Name, err, fault.Hint(err))
+		}
+	}
+}
+
+// writeLock writes a lock of three images, which the engine has.
+func writeLock(t *testing.T, s *stack, a *answers) *lock.File {
+	t.Helper()
 	l := &lock.File{SchemaVersion: lock.SchemaVersion, Builder: lock.Builder{Version: "v1", Format: 1}}
 	for i, name := range []string{"box", "quavon", "valkey"} {
 		config := "sha256:" + strings.Repeat(string(rune('1'+i)), 64)
@@ -160,16 +178,42 @@ func TestRestorePruned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := a.images
-	i := &images{s}
-	if err := i.Restore(t.Context(), nil, nil); err != nil {
+	return l
+}
+
+// noting is a transaction that remembers what is noted.
+type noting struct {
+	phase.Tx
+	acts []phase.Act
+}
+
+func (n *noting) Act(act phase.Act, do func() error) error {
+	n.acts = append(n.acts, act)
+	return do()
+}
+
+// TestBasesGoLast: a purge removes what images were built on from the engine, after them,
+// and asks for nothing but images elsewhere.
+func TestBasesGoLast(t *testing.T) {
+	t.Parallel()
+	s, a := stackAt(t, t.TempDir())
+	writeLock(t, s, a)
+	var forgotten []string
+	s.Forget = func(_ context.Context, config string) error {
+		forgotten = append(forgotten, config[:len("sha256:1")])
+		return nil
+	}
+	i, tx := &images{s}, &noting{}
+	if err := i.noteImages(tx, []string{"base:1"}); err != nil {
 		t.Fatal(err)
 	}
-	for n, img := range l.Images {
-		a.images = slices.Delete(slices.Clone(all), n, n+1)
-		err := i.Restore(t.Context(), nil, nil)
-		if err == nil || !strings.Contains(err.Error(), "no image "+img.Name) || !strings.Contains(fault.Hint(err), "docker load") {
-			t.Errorf("without %s: %v (%s)", img.Name, err, fault.Hint(err))
+	for _, act := range slices.Backward(tx.acts) { // as the journal does
+		if err := i.Undo(t.Context(), act, phase.Purge, nil); err != nil {
+			t.Error(err)
 		}
+	}
+	gone := []string{"/images/quavon/valkey:33", "/images/quavon/quavon:22", "/images/quavon/box:11111", "/images/base:1"}
+	if d := cmp.Diff(gone, a.gone) + cmp.Diff([]string{"sha256:3", "sha256:2", "sha256:1"}, forgotten); d != "" {
+		t.Error(d)
 	}
 }
