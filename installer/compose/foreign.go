@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -14,21 +15,11 @@ import (
 // foreign says that a service is of another directory, as long as there is that one: the
 // services of a directory that was moved or removed are taken over.
 func (u unit) foreign(dir string) bool {
-	if u.dir == "" || sameDir(u.dir, dir) {
+	if u.dir == "" || phase.SameFile(u.dir, dir) {
 		return false
 	}
 	_, err := os.Stat(u.dir)
 	return err == nil
-}
-
-// sameDir says that two paths are one directory's.
-func sameDir(a, b string) bool {
-	if a == b {
-		return true
-	}
-	one, err := os.Stat(a)
-	other, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // others is another directory that some services are of, "" for none.

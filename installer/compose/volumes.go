@@ -3,7 +3,6 @@ package compose
 import (
 	"context"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -81,7 +80,7 @@ func (e *engine) byOwner(ctx context.Context, dir string) (map[string][]string, 
 	all := map[string][]string{}
 	for _, v := range list {
 		owner := v.Labels[labelInstallation]
-		if owner != "" && sameDir(owner, dir) {
+		if owner != "" && phase.SameFile(owner, dir) {
 			owner = dir
 		}
 		all[owner] = append(all[owner], v.Name)
@@ -94,17 +93,11 @@ func (e *engine) byOwner(ctx context.Context, dir string) (map[string][]string, 
 func (e *engine) keptBy(ctx context.Context, dir string) (theirs string, names []string, err error) {
 	all, err := e.byOwner(ctx, dir)
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
-		if owner != "" && owner != dir && installed(owner) {
+		if owner != "" && owner != dir && phase.Installed(owner) {
 			return owner, all[owner], err
 		}
 	}
 	return "", nil, err
-}
-
-// installed says that a directory has an installation, or what one has left.
-func installed(dir string) bool {
-	_, err := os.Lstat((&phase.Target{Dir: dir}).State())
-	return err == nil
 }
 
 // removeVolumes removes the installation's volumes, with nameless also those that don't say
@@ -125,7 +118,7 @@ func (e *engine) removeVolumes(ctx context.Context, dir string, nameless bool, s
 			}
 		case owner == "":
 			show.Line("volumes that don't say which installation's they are stay; when nobody needs them: " + removal(names))
-		case installed(owner):
+		case phase.Installed(owner):
 			show.Line("volumes of the installation in " + owner + " stay: " + strings.Join(names, " "))
 		default:
 			show.Line("volumes of an installation that was in " + owner + " stay; when nobody needs them: " + removal(names))

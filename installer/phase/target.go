@@ -1,6 +1,9 @@
 package phase
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+)
 
 // Target is what all phases of one installation are about.
 type Target struct {
@@ -40,3 +43,19 @@ func (t *Target) Compose() string { return filepath.Join(t.Dir, "compose.yaml") 
 
 // State is the installer's own directory: journal, backups, generations, 0700.
 func (t *Target) State() string { return filepath.Join(t.Dir, ".quavon") }
+
+// Installed says that a directory has an installation, or what one has left.
+func Installed(dir string) bool {
+	_, err := os.Lstat((&Target{Dir: dir}).State())
+	return err == nil
+}
+
+// SameFile says that two paths lead to the same file or directory.
+func SameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	other, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(one, other)
+}

@@ -38,7 +38,7 @@ func (r *Runtime) takeOut(ctx context.Context, lib, path string, show phase.Repo
 		return err
 	}
 	d, info, err := r.find(ctx)
-	reads := err == nil && sameFile(d.configFile(), path)
+	reads := err == nil && phase.SameFile(d.configFile(), path)
 	if reads {
 		if err := d.unused(ctx, info); err != nil {
 			return err

@@ -93,7 +93,7 @@ func usersOf(lib, dir string) (all []user, err error) {
 		case err != nil:
 			return nil, err
 		}
-		if _, err := os.Lstat((&phase.Target{Dir: u.Dir}).State()); err == nil && !sameFile(u.Dir, dir) {
+		if phase.Installed(u.Dir) && !phase.SameFile(u.Dir, dir) {
 			all = append(all, u)
 		}
 	}
@@ -104,17 +104,8 @@ var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 func escaped(path string) string { return glob.Replace(path) }
 
-func sameFile(a, b string) bool {
-	if a == b {
-		return true
-	}
-	one, err := os.Stat(a)
-	other, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(one, other)
-}
-
 // of says that a user's engine has that daemon.json.
-func (u user) of(path string) bool { return sameFile(u.DaemonJSON, path) }
+func (u user) of(path string) bool { return phase.SameFile(u.DaemonJSON, path) }
 
 // Shared is another installation that needs what one in dir has written at a path, which is
 // the link to gVisor or a daemon.json; "" for none.

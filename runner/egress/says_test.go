@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quavon/quavon/runner/egress/egresstest"
 )
 
 // form is a way in which a server may give a value back, and how its reader finds the
@@ -133,7 +135,7 @@ var says = map[string]form{
 	"body":       {say: func(v string) string { return bodied("it is " + v) }},
 	"until-end":  {say: func(v string) string { return "HTTP/1.1 200 OK\r\n\r\nit is " + v }},
 	"old":        {say: func(v string) string { return "HTTP/1.0 200 OK\r\n\r\nit is " + v }},
-	"chunks":     {say: func(v string) string { return chunks("it is <"+v+">", 1, "") }, read: func(r string) string { return unchunked(r) }},
+	"chunks":     {say: func(v string) string { return chunks("it is <"+v+">", 1, "") }, read: func(r string) string { return egresstest.Unchunked(r) }},
 	"header":     {say: field("X-Echo: Bearer %s")},
 	"two-fields": {say: field("X-A: 1\r\nX-Echo: %s")},
 	"set-cookie": {say: field("Set-Cookie: session=%s; Path=/; HttpOnly")},
@@ -195,16 +197,4 @@ var says = map[string]form{
 	"reversed":    {say: func(v string) string { return bodied(reversed(v)) }, read: reversed, residual: true},
 	"zipped-file": {say: func(v string) string { return bodied(zipped(v), "Content-Type: application/gzip") }, read: unzipped, residual: true},
 	"twice":       {say: written("%%25%02x"), read: func(r string) string { s := unescaped(r); s, _ = url.QueryUnescape(s); return s }, residual: true},
-}
-
-// unchunked takes the lines around chunks of one byte out.
-func unchunked(response string) string {
-	_, body, _ := strings.Cut(response, "\r\n\r\n")
-	var b strings.Builder
-	for i, line := range strings.Split(body, "\r\n") {
-		if i%2 == 1 {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
 }

@@ -6,28 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"net"
 	"testing"
 
+	"github.com/quavon/quavon/runner/egress/egresstest"
 	"github.com/quavon/quavon/runner/egress/intercept"
 )
-
-// ends are the two ends of a connection over loopback.
-func ends(t *testing.T) (a, b *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	here, err1 := net.Dial("tcp", l.Addr().String())
-	there, err2 := l.Accept()
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { here.Close(); there.Close() })
-	return here.(*net.TCPConn), there.(*net.TCPConn)
-}
 
 func authority(t *testing.T, hosts ...string) (*intercept.Authority, *x509.CertPool) {
 	t.Helper()
@@ -45,7 +28,7 @@ func authority(t *testing.T, hosts ...string) (*intercept.Authority, *x509.CertP
 // accept lets an authority answer as a host, and returns what a client's handshake says.
 func accept(t *testing.T, a *intercept.Authority, host string, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
-	here, there := ends(t)
+	here, there := egresstest.Pair(t)
 	served := make(chan error, 1)
 	go func() {
 		_, err := a.Accept(t.Context(), there, host)
@@ -137,7 +120,7 @@ func TestDial(t *testing.T) {
 		{"roots that don't know it", "ok.example", others, false},
 		{"this system's roots", "ok.example", nil, false},
 	} {
-		here, there := ends(t)
+		here, there := egresstest.Pair(t)
 		served := make(chan []byte, 1)
 		go func() {
 			var got []byte
@@ -174,7 +157,7 @@ func TestSilence(t *testing.T) {
 			return err
 		},
 	} {
-		here, there := ends(t)
+		here, there := egresstest.Pair(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- shake(ctx, here) }()

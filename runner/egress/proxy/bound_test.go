@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/quavon/quavon/runner/egress/egresstest"
 )
 
 // TestRequests: what a host gets of the requests that are allowed, and that it gets not a
@@ -142,25 +144,13 @@ func TestScrubbing(t *testing.T) {
 			answer, err := v.ask(lines("GET /v1/x HTTP/1.1", toBound, bearer))
 			<-v.done
 			if name == "in chunks" {
-				answer = joinChunks(answer)
+				answer = egresstest.Unchunked(answer)
 			}
 			if err != nil || !strings.Contains(answer, "<"+stars+">") {
 				t.Errorf("%s, cut at %d: %v, %q", name, cut, err, answer)
 			}
 		}
 	}
-}
-
-// joinChunks takes the lines before chunks out.
-func joinChunks(answer string) string {
-	_, body, _ := strings.Cut(answer, "\r\n\r\n")
-	var b strings.Builder
-	for i, part := range strings.Split(body, "\r\n") {
-		if i%2 == 1 {
-			b.WriteString(part)
-		}
-	}
-	return b.String()
 }
 
 // TestResponses: what a client gets of responses that end where their heads say, and that

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/quavon/quavon/runner/egress/egresstest"
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/job"
@@ -71,7 +72,7 @@ func (v *vault) Lookup(context.Context, policy.Name) ([]netip.Addr, error) {
 
 // Dial implements Dialer: every address is the host.
 func (v *vault) Dial(_ context.Context, addr netip.AddrPort, _ func(netip.Addr) error) (Conn, error) {
-	here, there := pair(v.t)
+	here, there := egresstest.Pair(v.t)
 	go v.visited(there, addr.Port() == 443)
 	return counted{here, &v.sent}, nil
 }
@@ -145,22 +146,6 @@ func says(texts ...string) func(*visit) {
 	}
 }
 
-// pair are the two ends of a connection over loopback.
-func pair(t testing.TB) (a, b *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	here, err1 := net.Dial("tcp", l.Addr().String())
-	there, err2 := l.Accept()
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	return here.(*net.TCPConn), there.(*net.TCPConn)
-}
-
 // guest is the job's end of a connection through the proxy.
 type guest struct {
 	*intercept.Host
@@ -172,7 +157,7 @@ type guest struct {
 // dial goes through the proxy to the host, as a client that checks certificates.
 func (v *vault) dial() *guest {
 	v.t.Helper()
-	here, there := pair(v.t)
+	here, there := egresstest.Pair(v.t)
 	g := &guest{v: v, raw: here, served: make(chan struct{})}
 	go func() {
 		defer close(g.served)
