@@ -5,6 +5,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -165,7 +166,7 @@ func (l Limits) validate() error {
 	} {
 		if v.got != 0 && v.got < v.min {
 			return reject("limits."+v.name, fmt.Sprintf("%d is too small", v.got),
-				fmt.Sprintf("use at least %d, or leave the limit out", v.min))
+				"use at least "+least(v.min)+", or leave the limit out")
 		}
 	}
 	if l.Pids > maxPids {
@@ -176,4 +177,12 @@ func (l Limits) validate() error {
 		return reject("limits.cpus", fmt.Sprintf("%v is out of range", l.CPUs), "use 0.01 to 4096, or leave the limit out")
 	}
 	return nil
+}
+
+// least is a smallest value, with its size where it is one of bytes.
+func least(n int64) string {
+	if n < 1<<20 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%d (%d MiB)", n, n>>20)
 }
