@@ -111,6 +111,23 @@ func (j *Journal) replace(path string, data []byte, as look) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
+// Rewrite replaces the content of a file that is there, or of what a link leads to, as a
+// step does: in one, with its mode, owner and attributes. It is noted nowhere.
+func Rewrite(path string, data []byte) error {
+	real, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	now, err := read(real)
+	if err != nil {
+		return err
+	}
+	if !now.Existed {
+		return &fs.PathError{Op: "rewrite", Path: path, Err: fs.ErrNotExist}
+	}
+	return (&Journal{}).replace(real, data, now)
+}
+
 func fill(f *os.File, data []byte, path string, as look) error {
 	if _, err := io.Copy(f, bytes.NewReader(data)); err != nil {
 		return err

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"syscall"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/quavon/quavon/installer/daemonjson"
+	"github.com/quavon/quavon/installer/journal"
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/installer/regular"
 	"github.com/quavon/quavon/runner/fault"
@@ -44,7 +40,7 @@ func (r *Runtime) takeOut(ctx context.Context, lib, path string, show phase.Repo
 			return err
 		}
 	}
-	if err := rewrite(path, next); err != nil {
+	if err := journal.Rewrite(path, next); err != nil {
 		return err
 	}
 	if !reads {
@@ -55,34 +51,4 @@ func (r *Runtime) takeOut(ctx context.Context, lib, path string, show phase.Repo
 		return err
 	}
 	return r.forget(ctx, d, lib, show)
-}
-
-// rewrite replaces a file in one step, with the mode and the owner that it has.
-func rewrite(path string, data []byte) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	f, err := renameio.NewPendingFile(path)
-	if err != nil {
-		return err
-	}
-	defer f.Cleanup() //nolint:errcheck // of nothing when it was renamed
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		err = f.Chown(int(st.Uid), int(st.Gid))
-	}
-	if err == nil {
-		err = f.Chmod(info.Mode().Perm())
-	}
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	if err != nil {
-		return err
-	}
-	return f.CloseAtomicallyReplace()
 }
