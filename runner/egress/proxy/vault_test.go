@@ -7,21 +7,21 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/quavon/quavon/runner/egress/egresstest"
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/secret"
+	"github.com/quavon/quavon/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // value is the secret's, bound to api.example below /v1 in Authorization. @TOKEN@ is its
 // placeholder in what tests send.
