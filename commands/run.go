@@ -152,11 +152,12 @@ func (o *runOptions) check() error {
 	case o.CacheMode != "keep" && o.CacheMode != "ro":
 		return fault.New(fmt.Sprintf("--cache-mode %q is unknown", o.CacheMode), "use keep or ro")
 	}
-	for flag, negative := range map[string]bool{
-		"--timeout": o.Timeout < 0, "--grace": o.Grace < 0, "--pids": o.Pids < 0, "--cpus": o.CPUs < 0,
-	} {
-		if negative {
-			return fault.New(flag+" is negative", "use 0 for no limit")
+	for _, limit := range []struct {
+		flag     string
+		negative bool
+	}{{"--timeout", o.Timeout < 0}, {"--grace", o.Grace < 0}, {"--pids", o.Pids < 0}, {"--cpus", o.CPUs < 0}} {
+		if limit.negative {
+			return fault.New(limit.flag+" is negative", "use 0 for no limit")
 		}
 	}
 	return checkBackend(o.Backend)

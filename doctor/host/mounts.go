@@ -2,6 +2,7 @@ package host
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -28,10 +29,8 @@ func (c Config) mountOf(p string) string {
 	}
 	all := c.mounts()
 	for dir := path.Clean(p); ; dir = path.Dir(dir) {
-		for _, m := range all {
-			if m == dir {
-				return m
-			}
+		if slices.Contains(all, dir) {
+			return dir
 		}
 		if dir == "/" || dir == "." {
 			return ""

@@ -75,9 +75,9 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 	for _, s := range all {
 		values[s.key] = s.value
 	}
-	value, from, set := values[profilesKey], file, "write "
+	value, from, inShell := values[profilesKey], file, false
 	if shell := c.Host.Env(profilesKey); shell != "" {
-		value, from, set = shell, "the environment, which counts more than "+file, "run "
+		value, from, inShell = shell, "the environment, which counts more than "+file, true
 	}
 	if value == "" {
 		return doctor.Skipped("no profile is switched on")
@@ -100,8 +100,7 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 		}
 	}
 	if len(strange) > 0 {
-		return doctor.Failed(profilesKey+" of "+from+" switches on what isn't there", set+meantProfiles(value, known, set == "run "),
-			strange...)
+		return doctor.Failed(profilesKey+" of "+from+" switches on what isn't there", meantProfiles(value, known, inShell), strange...)
 	}
 	return doctor.Passed(fmt.Sprintf("%s is %s, by %s", profilesKey, value, from))
 }
@@ -110,15 +109,15 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 func meantProfiles(value string, known []string, inShell bool) string {
 	names := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",; \t", r) })
 	names = slices.DeleteFunc(names, func(n string) bool { return n != "*" && !slices.Contains(known, n) })
-	assign := profilesKey + "=" + strings.Join(names, ",")
+	fix := "write `" + profilesKey + "="
 	switch {
 	case inShell && len(names) == 0:
-		assign = "unset " + profilesKey
+		fix = "run `unset " + profilesKey
 	case inShell:
-		assign = "export " + assign
+		fix = "run `export " + profilesKey + "="
 	}
 	slices.Sort(known)
-	return "`" + assign + "`; the profiles that there are: " + strings.Join(slices.Compact(known), ", ")
+	return fix + strings.Join(names, ",") + "`; the profiles that there are: " + strings.Join(slices.Compact(known), ", ")
 }
 
 // profiles are those of the services in the compose files of a directory.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -97,11 +98,7 @@ func (r *Reader) take(raw []byte) error {
 // attempt.
 func (r *Reader) fits(l probe.Line) error {
 	const maxName = 64
-	known := false
-	for _, id := range r.asked {
-		known = known || id == l.Probe
-	}
-	if !known || l.Sub == "" || len(l.Sub) > maxName || len(l.Errno) > maxName || len(l.Answer) > probe.MaxAnswer {
+	if !slices.Contains(r.asked, l.Probe) || l.Sub == "" || len(l.Sub) > maxName || len(l.Errno) > maxName || len(l.Answer) > probe.MaxAnswer {
 		return fmt.Errorf("a result of %.40q is out of bounds", l.Probe)
 	}
 	for _, old := range r.lines {
