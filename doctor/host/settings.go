@@ -100,7 +100,8 @@ func (c Config) envProfiles(context.Context) doctor.Finding {
 		}
 	}
 	if len(strange) > 0 {
-		return doctor.Failed(profilesKey+" of "+from+" switches on what isn't there", meantProfiles(value, known, inShell), strange...)
+		return doctor.Failed(profilesKey+" of "+from+" switches on what isn't there",
+			meantProfiles(value, known, inShell), strange...)
 	}
 	return doctor.Passed(fmt.Sprintf("%s is %s, by %s", profilesKey, value, from))
 }

@@ -98,7 +98,8 @@ func (r *Reader) take(raw []byte) error {
 // attempt.
 func (r *Reader) fits(l probe.Line) error {
 	const maxName = 64
-	if !slices.Contains(r.asked, l.Probe) || l.Sub == "" || len(l.Sub) > maxName || len(l.Errno) > maxName || len(l.Answer) > probe.MaxAnswer {
+	if !slices.Contains(r.asked, l.Probe) || l.Sub == "" ||
+		len(l.Sub) > maxName || len(l.Errno) > maxName || len(l.Answer) > probe.MaxAnswer {
 		return fmt.Errorf("a result of %.40q is out of bounds", l.Probe)
 	}
 	for _, old := range r.lines {
