@@ -65,6 +65,7 @@ func TestEgressScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "egress"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
+			follow(e)
 			for name, value := range map[string]string{
 				state.EnvDir: stateDir, envGuest: guest, envRunsc: runsc, state.EnvLockFile: filepath.Join(e.WorkDir, "lock"),
 				"SOCKET": server.Socket, "NETNS": site.netns, "IP": siteIP, "SECRET": base64.StdEncoding.EncodeToString(key),

@@ -31,6 +31,7 @@ func TestFixScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "fix"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
+			follow(e)
 			for name, value := range map[string]string{
 				state.EnvDir: stateDir, envGuest: guest, envRunsc: runsc, "TOOLS": tools, "NETNS": site.netns,
 			} {

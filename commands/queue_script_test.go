@@ -28,6 +28,7 @@ func TestQueueScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "queue"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
+			follow(e)
 			e.Setenv("TMPDIR", os.TempDir()) // a script's own isn't for everybody, which the runner's test needs
 			e.Setenv(state.EnvDir, stateDir)
 			e.Setenv(envGuest, guest)

@@ -31,6 +31,7 @@ func TestScanScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "scan"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
+			follow(e)
 			for name, value := range map[string]string{
 				state.EnvDir: stateDir, envGuest: guest, envRunsc: runsc, "LAYOUT": layout, "VALKEY_URL": "unix://" + server.Socket,
 				"QUAVON_SANDBOX_SIGNING_KEY": base64.StdEncoding.EncodeToString(key),

@@ -53,6 +53,7 @@ func runScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
+			follow(e)
 			e.Setenv(state.EnvDir, filepath.Join(stateDir, filepath.Base(e.WorkDir)))
 			e.Setenv(envGuest, guest)
 			e.Setenv(envRunsc, runsc)

@@ -225,6 +225,7 @@ func TestSecretScripts(t *testing.T) {
 		testscript.Run(t, testscript.Params{
 			Files: []string{script}, RequireExplicitExec: true, RequireUniqueNames: true,
 			Setup: func(e *testscript.Env) error {
+				follow(e)
 				for name, value := range map[string]string{
 					state.EnvDir: b.stateDir, envGuest: guest, envRunsc: runsc, state.EnvLockFile: filepath.Join(e.WorkDir, "lock"),
 					"SOCKET": server.Socket, "NETNS": b.netns, "IP": siteIP, "KEY": base64.StdEncoding.EncodeToString(key), "DATA": server.Dir,

@@ -18,11 +18,35 @@ import (
 	"github.com/quavon/quavon/runner/job"
 )
 
+// requirement is a lock whose signatures images must have, and a directory of bundles
+// that the store may not have yet.
+type requirement struct {
+	lock   *lock.File
+	beside string
+}
+
 // Require makes the store refuse an image that l wants signed unless its
 // signature verifies, whatever name the image is asked for by. Bundles are looked
-// for in the store and then in beside, a directory. Call it before the store is
-// shared; nil requires nothing.
-func (s *Store) Require(l *lock.File, beside string) { s.required, s.beside = l, beside }
+// for in the store and then in beside, a directory. nil requires nothing. A runner
+// reads its lock again while jobs use the store: what is asked of the store from now
+// on goes by l.
+func (s *Store) Require(l *lock.File, beside string) { s.required.Store(&requirement{l, beside}) }
+
+// requires is what the last Require said.
+func (s *Store) requires() requirement {
+	if r := s.required.Load(); r != nil {
+		return *r
+	}
+	return requirement{}
+}
+
+// images are those of the lock.
+func (r requirement) images() []lock.Image {
+	if r.lock == nil {
+		return nil
+	}
+	return r.lock.Images
+}
 
 // AddBundle keeps a signature in the store and returns its digest.
 func (s *Store) AddBundle(b *signature.Bundle) (string, error) {
@@ -38,8 +62,8 @@ func (s *Store) bundles() string { return filepath.Join(s.dir, signature.Dir) }
 // Bundle returns the signature with the digest.
 func (s *Store) Bundle(digest string) (*signature.Bundle, error) {
 	b, err := signature.Read(s.bundles(), digest)
-	if errors.Is(err, fs.ErrNotExist) && s.beside != "" {
-		b, err = signature.Read(s.beside, digest)
+	if beside := s.requires().beside; errors.Is(err, fs.ErrNotExist) && beside != "" {
+		b, err = signature.Read(beside, digest)
 	}
 	return b, err
 }
@@ -94,11 +118,9 @@ func (s *Store) checkBase(ctx context.Context, base lock.BaseSignature) error {
 // locked are the lock's entries that are this image.
 func (s *Store) locked(r *Record) iter.Seq2[*lock.Image, *lock.Platform] {
 	return func(yield func(*lock.Image, *lock.Platform) bool) {
-		if s.required == nil {
-			return
-		}
-		for i := range s.required.Images {
-			img := &s.required.Images[i]
+		images := s.requires().images()
+		for i := range images {
+			img := &images[i]
 			for j := range img.Platforms {
 				if p := &img.Platforms[j]; p.Config == r.Config.String() && !yield(img, p) {
 					return
@@ -126,12 +148,10 @@ func (s *Store) checkSigned(ctx context.Context, r *Record, img *lock.Image, p *
 // them.
 func (s *Store) sweepBundles(c *Collected) error {
 	keep := map[string]bool{}
-	if s.required != nil {
-		for _, img := range s.required.Images {
-			for _, p := range img.Platforms {
-				if p.Signature != nil {
-					keep[p.Signature.Bundle] = true
-				}
+	for _, img := range s.requires().images() {
+		for _, p := range img.Platforms {
+			if p.Signature != nil {
+				keep[p.Signature.Bundle] = true
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -126,6 +127,30 @@ func TestSigned(t *testing.T) {
 			checkSigned(t, s.Verify(t.Context(), r, false), c.want)
 		})
 	}
+}
+
+// TestRequireAgain: a runner reads its lock again while jobs open images.
+func TestRequireAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	r, _, err := s.Import(t.Context(), openLayout(t, app(t, v1.Config{}, "again")), image.ImportOptions{})
+	must(t, err)
+	_, want := signedBy(t, r.Config) // its bundle is nowhere
+	l := &lock.File{Images: []lock.Image{{Name: "app", Platforms: []lock.Platform{{Config: r.Config.String(), Signature: want}}}}}
+	s.Require(l, "")
+	var jobs sync.WaitGroup
+	for range 4 {
+		jobs.Go(func() {
+			for range 50 {
+				_, err := s.Open(t.Context(), r.Config.String())
+				checkSigned(t, err, "its signature isn't here")
+			}
+		})
+	}
+	for range 200 {
+		s.Require(l, "")
+	}
+	jobs.Wait()
 }
 
 func checkSigned(t *testing.T, err error, want string) {

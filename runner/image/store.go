@@ -22,13 +22,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/quavon/quavon/runner/fault"
-	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/job"
 )
 
@@ -45,10 +45,8 @@ const (
 // processes.
 type Store struct {
 	dir string
-	// required is the lock whose signatures images must have; see Require.
-	required *lock.File
-	// beside is where bundles lie that the store doesn't have yet.
-	beside string
+	// required says what signatures images must have; see Require.
+	required atomic.Pointer[requirement]
 	// scratch is held, shared with others, by who has asked for Scratch.
 	scratch *flock.Flock
 }

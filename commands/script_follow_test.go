@@ -1,0 +1,46 @@
+package commands
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// follow makes a script that fails tell what its background programs wrote into files
+// named log or *.log, and fails a script in whose programs the race detector saw a race:
+// those whose exit code nobody looks at would hide it.
+func follow(e *testscript.Env) {
+	t, ok := e.T().(testing.TB)
+	if !ok {
+		panic("testscript.Run was not given a *testing.T")
+	}
+	races := filepath.Join(e.WorkDir, "race")
+	e.Setenv("GORACE", "log_path="+races)
+	e.Defer(func() {
+		tell(t, e.WorkDir, func(name string) bool {
+			return strings.HasPrefix(name, "race.") || t.Failed() && (name == "log" || strings.HasSuffix(name, ".log"))
+		})
+		if found, _ := filepath.Glob(races + ".*"); len(found) > 0 {
+			t.Error("a program of the script has a data race")
+		}
+	})
+}
+
+// maxTold is how much of a file is told: its end.
+const maxTold = 64 << 10
+
+func tell(t testing.TB, dir string, which func(name string) bool) {
+	t.Helper()
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !which(d.Name()) {
+			return nil //nolint:nilerr // what can't be read isn't told
+		}
+		text, err := os.ReadFile(path)
+		t.Logf("%s (%v):\n%s", path, err, text[max(0, len(text)-maxTold):])
+		return nil
+	})
+}
