@@ -2,11 +2,11 @@ package commands
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -88,6 +88,9 @@ func (s *settings) load(p *program, changed func(flag string) bool) error {
 	return nil
 }
 
+// maxConfig bounds a file of settings, in bytes.
+const maxConfig = 1 << 20
+
 func (s *settings) readFile(p *program) (map[string]string, error) {
 	path, must := s.file, true
 	if path == "" {
@@ -96,15 +99,14 @@ func (s *settings) readFile(p *program) (map[string]string, error) {
 	if path == "" {
 		path, must = defaultConfig, false
 	}
-	f, err := os.Open(path)
+	text, err := bounded.ReadFile(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, "read the settings", "correct --config or "+envConfig)
 	}
-	defer f.Close()
-	values, err := s.parse(f)
+	values, err := s.parse(bytes.NewReader(text))
 	if err != nil {
 		return nil, fault.Wrap(err, "read the settings in "+path, "write NAME=value lines; --print-config shows the names")
 	}
@@ -115,7 +117,7 @@ func (s *settings) readFile(p *program) (map[string]string, error) {
 // and quotes around a value are left out. Errors never show a value.
 func (s *settings) parse(r io.Reader) (map[string]string, error) {
 	values := map[string]string{}
-	lines := bufio.NewScanner(io.LimitReader(r, 1<<20))
+	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' {

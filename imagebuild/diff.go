@@ -3,11 +3,11 @@ package imagebuild
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/quavon/quavon/imagebuild/sbom"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -132,7 +132,7 @@ func (b *Builder) readSBOM(p *lock.Platform) ([]sbom.Package, error) {
 	if p == nil || p.SBOM == nil {
 		return nil, nil
 	}
-	f, err := os.Open(b.beside(p.SBOM.Path))
+	f, err := bounded.Open(b.beside(p.SBOM.Path))
 	if err != nil {
 		return nil, err
 	}

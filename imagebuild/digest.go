@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/quavon/quavon/imagebuild/declare"
 	"github.com/quavon/quavon/imagebuild/inputs"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -125,16 +124,13 @@ func fileDigest(path func(string) string, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	f, err := os.Open(path(name))
+	const most = 1 << 20
+	raw, err := bounded.ReadFile(path(name), most)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, 1<<20)); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 func digestOf(v any) (string, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/quavon/quavon/imagebuild/declare"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -56,7 +57,7 @@ func readLock(path string) ([]byte, *lock.File, error) {
 	case err != nil:
 		return nil, nil, err
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := bounded.ReadFile(path, lock.MaxFile)
 	return raw, l, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/bundle"
 	"github.com/quavon/quavon/runner/image/source"
 )
@@ -74,14 +75,11 @@ func (s *staged) addBlob(t types.MediaType, raw []byte) v1.Descriptor {
 
 // addFile adds a file where it is.
 func (s *staged) addFile(name, path string) error {
-	in, err := os.Open(path)
+	in, err := bounded.Open(path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(err, fmt.Errorf("%s is no regular file", path))
-	}
 	h := sha256.New()
 	n, err := io.Copy(h, in)
 	s.files[name] = stagedFile{path: path, size: n, sha256: hex.EncodeToString(h.Sum(nil))}

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/quavon/quavon/imagebuild/engine"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/lock"
 )
@@ -100,7 +100,7 @@ func (v *Verifier) inEngine(ctx context.Context, img *lock.Image, p *lock.Platfo
 
 // file compares a file beside the lock.
 func (v *Verifier) file(ctx context.Context, path, want string, size int64) error {
-	f, err := os.Open(filepath.Join(v.Dir, path))
+	f, err := bounded.Open(filepath.Join(v.Dir, path))
 	if err != nil {
 		if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 			err = pe.Err

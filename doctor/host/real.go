@@ -38,14 +38,11 @@ const (
 // ReadFile implements Host. What isn't a regular file, as a FIFO in the place of
 // one, is refused without waiting for it.
 func (Real) ReadFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := bounded.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", path))
-	}
 	data, err := bounded.ReadAll(f, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -164,11 +161,15 @@ func (Real) Clock() (Clock, error) {
 
 // Interpreter implements Host.
 func (Real) Interpreter(path string) (string, error) {
-	f, err := elf.Open(path)
+	file, err := bounded.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return "", err
+	}
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP {
 			continue

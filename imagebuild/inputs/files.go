@@ -20,6 +20,7 @@ import (
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -57,7 +58,11 @@ func Open(ctx context.Context, dir, dockerfile string) (f *Files, err error) {
 			err = errors.Join(err, root.Close())
 		}
 	}()
-	if _, err := root.Stat(dockerfile); err != nil {
+	file, err := bounded.OpenIn(root, dockerfile)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
 		return nil, fault.Wrap(err, "can't read the Dockerfile", "correct dockerfile: in the declaration; it is relative to the context")
 	}
 	w := &walk{ctx: ctx, Files: &Files{root: root}, always: map[string]bool{dockerfile: true}, left: maxBytes}
@@ -76,16 +81,16 @@ func (f *Files) Close() error { return f.root.Close() }
 // Read returns a small file of the context.
 func (f *Files) Read(name string) ([]byte, error) {
 	const most = 1 << 20
-	r, err := f.root.Open(name)
+	r, err := bounded.OpenIn(f.root, name)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	raw, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && len(raw) > most {
-		err = fmt.Errorf("%s has more than %d bytes", name, most)
+	raw, err := bounded.ReadAll(r, most)
+	if err != nil {
+		return nil, fmt.Errorf("%s has %w", name, err)
 	}
-	return raw, err
+	return raw, nil
 }
 
 type walk struct {
@@ -101,7 +106,7 @@ type walk struct {
 func (w *walk) readIgnore(dockerfile string) error {
 	var patterns []string
 	for _, name := range []string{dockerfile + ".dockerignore", ".dockerignore"} {
-		raw, err := w.root.Open(name)
+		raw, err := bounded.OpenIn(w.root, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

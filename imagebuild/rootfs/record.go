@@ -49,7 +49,7 @@ func (m *Maker) Current(ctx context.Context, config v1.Hash, path string, o Opti
 		r.Made.Kind != o.Kind || !maps.Equal(r.Made.Options, o.Fields()) {
 		return nil, false
 	}
-	f, err := os.Open(path)
+	f, err := bounded.Open(path)
 	if err != nil {
 		return nil, false
 	}

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
 	"github.com/quavon/quavon/imagebuild/tarlayer"
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -74,11 +75,16 @@ func Open(path, guest string) (*Executable, error) {
 
 // architecture of a static executable.
 func architecture(path string) (string, error) {
-	f, err := elf.Open(path)
+	const hint = "name an executable for Linux"
+	file, err := bounded.Open(path)
 	if err != nil {
-		return "", fault.Wrap(err, "can't make an image of "+path, "name an executable for Linux")
+		return "", fault.Wrap(err, "can't make an image of it", hint)
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return "", fault.Wrap(err, "can't make an image of "+path, hint)
+	}
 	arch := architectures[f.Machine]
 	switch {
 	case arch == "" || f.Class != elf.ELFCLASS64:
@@ -202,7 +208,7 @@ func (e *Executable) write(ctx context.Context, to io.Writer) error {
 }
 
 func program(w *tar.Writer, to, from string) error {
-	f, err := os.Open(from)
+	f, err := bounded.Open(from)
 	if err != nil {
 		return err
 	}

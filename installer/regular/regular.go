@@ -3,10 +3,7 @@
 package regular
 
 import (
-	"fmt"
-	"os"
-
-	"golang.org/x/sys/unix"
+	"errors"
 
 	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
@@ -14,18 +11,14 @@ import (
 
 // ReadFile reads a file, or what a link leads to, of at most limit bytes.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := bounded.Open(path)
+	if errors.Is(err, bounded.ErrNotRegular) {
+		return nil, fault.Wrap(errors.Unwrap(err), path, "move it away, and put a file there")
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fault.New(fmt.Sprintf("%s is no file (%s)", path, info.Mode().Type()), "move it away, and put a file there")
-	}
 	data, err := bounded.ReadAll(f, limit)
 	if err != nil {
 		return nil, fault.Wrap(err, path+" can't be read", "make it readable, and smaller than that")

@@ -31,7 +31,7 @@ func TestReadFile(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"pipe": "is no file", "to-pipe": "is no file", "dir": "is no file", "large": "more than 100 bytes",
+		"pipe": "no regular file", "to-pipe": "no regular file", "dir": "no regular file", "large": "more than 100 bytes",
 	} {
 		if _, err := ReadFile(at(name), 100); err == nil || !strings.Contains(err.Error(), want) || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)

@@ -15,8 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/sandbox/runsc"
@@ -67,11 +66,15 @@ func checkProgram(ctx context.Context, path string) (release string, err error) 
 }
 
 func checkFormat(path, hint string) error {
-	f, err := elf.Open(path)
+	file, err := bounded.Open(path)
+	if err != nil {
+		return fault.Wrap(err, "there is no program", hint)
+	}
+	defer file.Close()
+	f, err := elf.NewFile(file)
 	if err != nil {
 		return fault.Wrap(err, path+" is no program", hint)
 	}
-	defer f.Close()
 	if f.Machine != machines[goruntime.GOARCH] {
 		return fault.New(fmt.Sprintf("%s is for %s, and this machine is %s", path, f.Machine, goruntime.GOARCH), hint)
 	}
@@ -85,14 +88,11 @@ func checkFormat(path, hint string) error {
 
 // copyProgram copies a program of this host.
 func copyProgram(ctx context.Context, from, to string) error {
-	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe isn't waited for
+	in, err := bounded.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(err, fmt.Errorf("%s is no regular file", from))
-	}
 	return writeProgram(to, &budget{ctx: ctx, r: in, left: usual.unpacked, most: usual.unpacked})
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/disk"
 	"github.com/quavon/quavon/runner/fault"
 )
@@ -132,7 +133,7 @@ func decoded(s string) []byte {
 
 func (s *source) open(ctx context.Context) (io.ReadCloser, error) {
 	if !s.url {
-		return os.Open(s.path)
+		return bounded.Open(s.path)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.path, nil)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"os"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"golang.org/x/sys/unix"
 
 	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
@@ -64,17 +63,14 @@ func hintOf(err error) string {
 func (b *Bundle) Close() error { return b.f.Close() }
 
 func (b *Bundle) open(ctx context.Context, t Trust) (err error) {
-	// Without waiting for who may write to a pipe.
-	if b.f, err = os.OpenFile(b.Path, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+	if b.f, err = bounded.Open(b.Path); err != nil {
 		return fault.Wrap(err, "open it", "name a file that `quavon build bundle` made")
 	}
 	info, err := b.f.Stat()
 	if err != nil {
 		return err
 	}
-	if b.Size = info.Size(); !info.Mode().IsRegular() {
-		return fault.New("it is no regular file", "name a file that `quavon build bundle` made")
-	}
+	b.Size = info.Size()
 	manifest, err := b.head(ManifestName, maxManifest)
 	if err != nil {
 		return err

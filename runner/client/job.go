@@ -107,7 +107,18 @@ func (p Priority) queue() queue.Priority {
 // maxFile bounds a job file, in bytes.
 const maxFile = 4 << 20
 
-// Read reads a job file. Fields that it doesn't know are refused.
+// ReadFile reads the job file at path, which may be a pipe. Fields that it doesn't know
+// are refused.
+func ReadFile(path string) (Job, error) {
+	text, err := bounded.ReadFile(path, maxFile)
+	if err != nil {
+		return Job{}, fault.Wrap(err, "read the job file", "name a file as docs/job.schema.json describes it").
+			WithCode(string(job.ReasonRejected))
+	}
+	return Read(bytes.NewReader(text))
+}
+
+// Read is ReadFile for a stream.
 func Read(r io.Reader) (Job, error) {
 	const hint = "compare it with docs/job.schema.json"
 	text, err := bounded.ReadAll(r, maxFile)
@@ -123,6 +134,12 @@ func Read(r io.Reader) (Job, error) {
 		return Job{}, fault.Wrap(err, "read the job file", hint).WithCode(string(job.ReasonRejected))
 	}
 	return j, nil
+}
+
+// Check refuses a job that no runner would take, without asking any. Submit does so too.
+func (j *Job) Check() error {
+	_, err := j.task("job-check")
+	return err
 }
 
 // task is the job as it travels.

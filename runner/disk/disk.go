@@ -8,11 +8,13 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"github.com/quavon/quavon/runner/bounded"
 )
 
 // Sum is the sha256 of a file's content, 64 hexadecimal digits.
 func Sum(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := bounded.Open(path)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/disk"
 )
 
@@ -20,7 +21,7 @@ type File struct {
 func (f *File) Digest(path string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	file, err := os.Open(path)
+	file, err := bounded.Open(path)
 	if err != nil {
 		return "", err
 	}

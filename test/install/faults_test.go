@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 		}, yes, "6390"},
 		{"another installation", h.neighbour, yes, "which these would replace"},
 		{"a compose.yaml of one's own", func() func() { return h.file("compose.yaml", "services: {}\n") }, yes, "not written by"},
-		{"an override that is a pipe", func() func() { return h.pipe("compose.override.yaml") }, yes, "is no file"},
+		{"an override that is a pipe", func() func() { return h.pipe("compose.override.yaml") }, yes, "no regular file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h.t = t

@@ -22,7 +22,8 @@ const (
 	EnvFile = "QUAVON_SANDBOX_IMAGES_FILE"
 	// DefaultName is looked for in the working directory.
 	DefaultName = "images.lock.json"
-	maxFile     = 16 << 20
+	// MaxFile bounds a lock file, in bytes.
+	MaxFile = 16 << 20
 )
 
 // File is a lock file.
@@ -149,7 +150,7 @@ type Artefact struct {
 
 // Read reads and checks a lock file.
 func Read(path string) (*File, error) {
-	raw, err := bounded.ReadFile(path, maxFile)
+	raw, err := bounded.ReadFile(path, MaxFile)
 	if err != nil {
 		return nil, fault.Wrap(err, "can't read the image lock", "run `quavon build images`, or name the file in "+EnvFile)
 	}

@@ -12,8 +12,8 @@ import (
 func Parse(name string, raw []byte) (*File, error) {
 	p := &document{name: name, raw: raw}
 	switch {
-	case len(raw) > maxFile:
-		return nil, p.fail(0, "the file has more than %d bytes", maxFile)
+	case len(raw) > MaxFile:
+		return nil, p.fail(0, "the file has more than %d bytes", MaxFile)
 	case !bytes.HasSuffix(raw, []byte("\n")):
 		return nil, p.fail(int64(len(raw)), "the file doesn't end in a newline: it may be cut short")
 	}

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -43,11 +44,7 @@ func (f folder) blob(_ context.Context, d v1.Hash) (io.ReadCloser, error) {
 }
 
 func (f folder) open(name string) (io.ReadCloser, error) {
-	// A pipe in its place would be waited for without end.
-	if st, err := f.root.Stat(name); err != nil || !st.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err)
-	}
-	return f.root.Open(name)
+	return bounded.OpenIn(f.root, name)
 }
 
 func (f *finder) layout(ctx context.Context, root *os.Root) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -38,7 +39,10 @@ func file(ctx context.Context, path string, s Select, scratch string) (*Image, e
 	if st.IsDir() {
 		return dir(ctx, path, s)
 	}
-	f, err := os.Open(path)
+	f, err := bounded.Open(path)
+	if errors.Is(err, bounded.ErrNotRegular) {
+		return nil, fault.Wrap(err, "read the archive", "write it to a file first, and name that")
+	}
 	if err != nil {
 		return nil, err
 	}

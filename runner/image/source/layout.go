@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -90,14 +91,11 @@ func readFile(f files, name string) ([]byte, error) {
 type dirFiles struct{ root *os.Root }
 
 func (d dirFiles) openFile(name string) (io.ReadCloser, int64, error) {
-	f, err := d.root.Open(filepath.FromSlash(name))
+	f, err := bounded.OpenIn(d.root, filepath.FromSlash(name))
 	if err != nil {
 		return nil, 0, err
 	}
 	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}

@@ -1,17 +1,18 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -64,7 +65,7 @@ func Open(s Settings) (valkey.Client, error) {
 func (s Settings) tls() (*tls.Config, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.ServerName}
 	if s.CAFile != "" {
-		pem, err := os.ReadFile(s.CAFile)
+		pem, err := bounded.ReadFile(s.CAFile, maxPEM)
 		if err != nil {
 			return nil, fault.Wrap(err, "read Valkey's CA certificates", "check the path")
 		}
@@ -74,13 +75,25 @@ func (s Settings) tls() (*tls.Config, error) {
 		}
 	}
 	if s.CertFile != "" || s.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+		pair, err := keyPair(s.CertFile, s.KeyFile)
 		if err != nil {
 			return nil, fault.Wrap(err, "read our certificate for Valkey", "name a PEM certificate and its key")
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}
 	return t, nil
+}
+
+// maxPEM bounds a file of certificates or a key, in bytes.
+const maxPEM = 4 << 20
+
+func keyPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err1 := bounded.ReadFile(certFile, maxPEM)
+	key, err2 := bounded.ReadFile(keyFile, maxPEM)
+	if err := cmp.Or(err1, err2); err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // Explain turns a client's error into one for an operator.

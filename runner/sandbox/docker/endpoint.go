@@ -1,16 +1,17 @@
 package docker
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/quavon/quavon/runner/bounded"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -70,16 +71,11 @@ func Find(s Surroundings) (Endpoint, error) {
 const maxClientFile = 1 << 20
 
 func readClientFile(path string, into any) error {
-	f, err := os.Open(path)
+	text, err := bounded.ReadFile(path, maxClientFile)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil || fi.Size() > maxClientFile {
-		return errors.Join(err, fmt.Errorf("%s is larger than %d bytes", path, maxClientFile))
-	}
-	return json.NewDecoder(f).Decode(into)
+	return json.NewDecoder(bytes.NewReader(text)).Decode(into)
 }
 
 func currentContext(path string) (string, error) {
