@@ -206,7 +206,7 @@ func directory(flag, dir string) (string, error) {
 // other jobs are made from.
 func fitsHost(dir string) error {
 	if err := unix.Access(dir, unix.R_OK|unix.X_OK); err != nil {
-		return fault.Wrap(err, dir, "run quavon as a user who may read it")
+		return fault.Wrap(err, "it can't be read", "run quavon as a user who may read it")
 	}
 	own, err := state.Default()
 	if err != nil {
@@ -216,7 +216,7 @@ func fitsHost(dir string) error {
 		return nil //nolint:nilerr // there is none yet
 	}
 	if job.Within(dir, own) || job.Within(own, dir) {
-		return fault.New(dir+" is or holds the state of quavon, "+own, "name a directory of your own project")
+		return fault.New("it is or holds the state of quavon, "+own, "name a directory of your own project")
 	}
 	return nil
 }

@@ -23,12 +23,7 @@ func (o *submitOptions) readJob() (client.Job, error) {
 	if o.JobFile == "-" {
 		return client.Read(o.IO.In)
 	}
-	f, err := os.Open(o.JobFile)
-	if err != nil {
-		return client.Job{}, fault.Wrap(err, "read the job file", "correct --job")
-	}
-	defer f.Close()
-	return client.Read(f)
+	return client.ReadFile(o.JobFile)
 }
 
 // imageDigest finds the digest of an image that is named: in the lock, for it is the
@@ -74,9 +69,9 @@ func (o *submitOptions) addWorkspace(ctx context.Context, j *client.Job) error {
 	if o.Workspace == "none" {
 		return nil
 	}
-	dir, err := workspace.CheckWorkspace(o.Workspace)
+	dir, err := o.dir()
 	if err != nil {
-		return &fault.Error{What: "--workspace " + o.Workspace, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
+		return err
 	}
 	if o.Ref == "" {
 		j.Dir = dir
@@ -91,11 +86,20 @@ func (o *submitOptions) addWorkspace(ctx context.Context, j *client.Job) error {
 	return nil
 }
 
+// dir is the real path of the workspace.
+func (o *submitOptions) dir() (string, error) {
+	dir, err := workspace.CheckWorkspace(o.Workspace)
+	if err != nil {
+		return "", &fault.Error{What: "--workspace " + o.Workspace, Err: err, Hint: fault.Hint(err), Code: string(job.ReasonRejected)}
+	}
+	return dir, nil
+}
+
 // addSecrets reads --secret.
 func (o *submitOptions) addSecrets(j *client.Job) (err error) {
 	f := secretFlags{texts: o.Secrets, workspace: o.Workspace, lookupEnv: o.LookupEnv}
 	if o.Workspace != "none" {
-		dir, err := workspace.CheckWorkspace(o.Workspace)
+		dir, err := o.dir()
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package workspace
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -29,27 +27,27 @@ var (
 
 // CheckWorkspace resolves the directory that a job is to see and refuses those
 // that would show it more than a project: the root, homes and what contains
-// them, and the system's directories.
+// them, and the system's directories. Errors say what is wrong with it, and leave
+// its name to the caller.
 func CheckWorkspace(dir string) (string, error) { return checkWorkspace(dir, homes()) }
 
 func checkWorkspace(dir string, homes []string) (string, error) {
 	const hint = "change to the project's own directory, or name it"
-	real, err := filepath.Abs(dir)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
-	}
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fault.Wrap(err, "workspace "+dir, hint)
+		return "", fault.Wrap(err, "it can't be found", hint)
 	}
-	fi, err := os.Stat(real)
-	if err == nil && !fi.IsDir() {
-		err = errors.New("not a directory")
-	}
+	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return "", fault.Wrap(err, "workspace "+dir, hint)
+		return "", fault.Wrap(err, "it can't be found", hint)
 	}
-	if why := unfit(real, homes); why != "" {
-		return "", fault.Wrap(fmt.Errorf("%s %s", real, why), "workspace refused", hint)
+	if fi, err := os.Stat(real); err != nil || !fi.IsDir() {
+		return "", fault.New("it is no directory", hint)
+	}
+	if why := unfit(real, homes); real == abs && why != "" {
+		return "", fault.New("it "+why, hint)
+	} else if why != "" {
+		return "", fault.New("it leads to "+real+", which "+why, hint)
 	}
 	return real, nil
 }
