@@ -37,18 +37,24 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	so, err := o.serviceOptions(h, st)
+	if err != nil {
+		return err
+	}
+	qo, err := o.queueOptions()
+	if err != nil {
+		return err
+	}
+	if err := h.Backend.Check(ctx); err != nil {
+		return unavailable("the backend "+h.Backend.Name()+" can't be used here", err, fault.Hint(err))
+	}
+	// What is wrong here is told by now: from here on others are waited for.
 	closeDoor, err := o.openDoor(ctx, h)
 	if err != nil {
 		return err
 	}
 	defer closeDoor()
-	if err := h.Backend.Check(ctx); err != nil {
-		return unavailable("the backend "+h.Backend.Name()+" can't be used here", err, fault.Hint(err))
-	}
-	so, err := o.serviceOptions(h, st)
-	if err != nil {
-		return err
-	}
+	so.Network = h.Door != nil
 	test := o.smokeTest(h, &so)
 	so.Probe = test.probe
 	inspector, err := o.inspector(h, test)
@@ -56,7 +62,7 @@ func runRunner(ctx context.Context, o *runnerOptions) (err error) {
 		return err
 	}
 	so.Inspect = inspector.Answer
-	if so.Queue, err = o.openQueue(ctx); err != nil {
+	if so.Queue, err = o.openQueue(ctx, qo); err != nil {
 		return err
 	}
 	defer so.Queue.Close()
@@ -135,7 +141,6 @@ func (o *runnerOptions) serviceOptions(r *runner.Runner, st *state.Dir) (so serv
 	so.ID = o.settings.get(envRunnerID)
 	so.Dir = st.Path("runner", so.ID)
 	so.Images = func(ctx context.Context) ([]string, error) { return o.offered(ctx, r) }
-	so.Network = r.Door != nil
 	subject := service.Subject{Backend: r.Backend, Guest: r.Guest, Lock: o.lockFile(), Bounds: so.Bounds}
 	so.Identify = subject.Identify
 	return so, nil
@@ -225,16 +230,19 @@ func pinned(l *lock.File) []string {
 	return digests
 }
 
-// openQueue connects to the queue.
-func (o *runnerOptions) openQueue(ctx context.Context) (q *queue.Queue, err error) {
+// queueOptions say which queue, and how.
+func (o *runnerOptions) queueOptions() (queue.Options, error) {
 	qo, err := o.settings.queueOptions()
 	if err != nil {
-		return nil, err
-	}
-	if qo.Lease, err = o.settings.duration(envLease); err != nil {
-		return nil, err
+		return qo, err
 	}
 	qo.Log = o.Log
+	qo.Lease, err = o.settings.duration(envLease)
+	return qo, err
+}
+
+// openQueue connects to the queue.
+func (o *runnerOptions) openQueue(ctx context.Context, qo queue.Options) (q *queue.Queue, err error) {
 	err = o.awaitValkey(ctx, func() error {
 		q, err = queue.Open(ctx, qo)
 		return err

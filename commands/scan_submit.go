@@ -17,11 +17,6 @@ import (
 
 // remote lets a runner scan: an ordinary job, whose report comes back as an artefact.
 func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Options) (*scan.Report, string, error) {
-	c, err := o.settings.client(ctx, o.program)
-	if err != nil {
-		return nil, "", err
-	}
-	defer c.Close()
 	// The report is left in the runner's copy of the directory, by a name that nothing in
 	// it can have.
 	file := ".quavon-scan-" + strings.ToLower(rand.Text())
@@ -35,11 +30,20 @@ func (o *scanOptions) remote(ctx context.Context, tree *scanTree, so scan.Option
 	if err != nil {
 		return nil, "", err
 	}
-	said := &lastBytes{most: 4 << 10}
-	res, err := c.Run(ctx, client.Job{
+	j := client.Job{
 		Image: digest, Steps: []client.Step{{Name: "scan", Run: argv}}, Collect: []string{file}, Dir: tree.dir,
 		Limits: client.Limits{CPUs: o.CPUs, Memory: client.Size(o.Memory), Disk: client.Size(o.Disk), Time: client.Duration(o.wall())},
-	}, client.Log{Stderr: said, Note: func(s string) { sub.note(s) }})
+	}
+	if err := j.Check(); err != nil {
+		return nil, digest, err
+	}
+	c, err := o.settings.client(ctx, o.program)
+	if err != nil {
+		return nil, digest, err
+	}
+	defer c.Close()
+	said := &lastBytes{most: 4 << 10}
+	res, err := c.Run(ctx, j, client.Log{Stderr: said, Note: func(s string) { sub.note(s) }})
 	if err == nil {
 		err = scanEnded(ctx, res.Result, said.String())
 	}
