@@ -4,6 +4,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -46,15 +48,16 @@ func (p *program) env(key string) string {
 
 func (p *program) run(ctx context.Context, args []string) ExitCode {
 	p.Log = slog.New(slog.DiscardHandler)
+	out := &firstError{to: p.IO.Out}
+	p.IO.Out = out
 	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetIn(p.IO.In)
-	out := &firstError{Writer: p.IO.Out}
 	root.SetOut(out)
 	root.SetErr(p.IO.ErrOut)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		err = out.err
+		err = out.first()
 	}
 	p.report(err)
 	fallback := exitFail
@@ -67,18 +70,29 @@ func (p *program) run(ctx context.Context, args []string) ExitCode {
 	return codeOf(err, fallback)
 }
 
-// firstError remembers that help could not be written, which cobra doesn't tell.
+// firstError remembers that something could not be written, which not every writer of
+// help and tables tells.
 type firstError struct {
-	io.Writer
+	to io.Writer
+
+	mu  sync.Mutex
 	err error
 }
 
 func (w *firstError) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
-	if w.err == nil {
-		w.err = err
+	n, err := w.to.Write(p)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.err = cmp.Or(w.err, err)
 	}
 	return n, err
+}
+
+func (w *firstError) first() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 func newRoot(p *program) *cobra.Command {
