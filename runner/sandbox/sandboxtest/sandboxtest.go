@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/quavon/quavon/runner/sandbox/runsc"
@@ -40,45 +39,6 @@ func Runsc(t testing.TB) string {
 	}
 	if _, err := os.Stat(p); err != nil {
 		need.Skip(t, "no runtime (%v): run make, or set %s", err, runsc.EnvBinary)
-	}
-	return p
-}
-
-// built keeps the programs made by this test process. The directory is left to
-// the system: several tests share it, and none is the last.
-var built struct {
-	sync.Mutex
-	dir string
-}
-
-// program builds one of this module's static programs, or takes the one that env
-// names.
-func program(t testing.TB, pkg, env string) string {
-	t.Helper()
-	if p := os.Getenv(env); p != "" {
-		return p
-	}
-	built.Lock()
-	defer built.Unlock()
-	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "quavon-test-") //nolint:usetesting // it outlives the test
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		built.dir = dir
-	}
-	// A directory each, since one of them is shown to a sandbox as a whole.
-	p := filepath.Join(built.dir, filepath.Base(pkg)+".d", filepath.Base(pkg))
-	if _, err := os.Stat(p); err == nil {
-		return p
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", p, "github.com/quavon/quavon/"+pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
 	return p
 }
