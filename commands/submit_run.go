@@ -22,9 +22,13 @@ func submitJob(ctx context.Context, o *submitOptions) error {
 	if err := o.checkOutputs(); err != nil {
 		return err
 	}
+	j, err := o.prepare(ctx)
+	if err != nil {
+		return o.refused(err)
+	}
 	c, err := o.settings.client(ctx, o.program)
 	if err != nil {
-		return err
+		return o.refused(err)
 	}
 	defer c.Close()
 	if o.Cancel != "" {
@@ -33,7 +37,7 @@ func submitJob(ctx context.Context, o *submitOptions) error {
 	if err := c.AnnounceHost(ctx, client.BySubmit); err != nil { // no job's concern
 		o.Log.Warn("this host could not be announced", "error", err)
 	}
-	t, err := o.ticket(ctx, c)
+	t, err := o.ticket(ctx, c, j)
 	if err != nil {
 		return o.refused(err)
 	}
@@ -61,20 +65,28 @@ func (s *settings) client(ctx context.Context, p *program) (*client.Client, erro
 	return client.Open(ctx, client.Options{Valkey: qo.Conn, Keys: qo.Keys, Queue: qo.Name, Log: p.Log})
 }
 
-// ticket submits the job, or finds the one to wait for.
-func (o *submitOptions) ticket(ctx context.Context, c *client.Client) (*client.Ticket, error) {
-	if o.Wait != "" {
-		return c.Attach(ctx, o.Wait)
+// prepare reads all that is to be submitted, before anybody is asked for anything. There
+// is no job to submit when one is waited for or cancelled.
+func (o *submitOptions) prepare(ctx context.Context) (j client.Job, err error) {
+	if o.Wait != "" || o.Cancel != "" {
+		return j, nil
 	}
-	j, err := o.job()
-	if err != nil {
-		return nil, err
+	if j, err = o.job(); err != nil {
+		return j, err
 	}
 	if err := o.addWorkspace(ctx, &j); err != nil {
-		return nil, err
+		return j, err
 	}
 	if err := o.addSecrets(&j); err != nil {
-		return nil, err
+		return j, err
+	}
+	return j, j.Check()
+}
+
+// ticket submits the job, or finds the one to wait for.
+func (o *submitOptions) ticket(ctx context.Context, c *client.Client, j client.Job) (*client.Ticket, error) {
+	if o.Wait != "" {
+		return c.Attach(ctx, o.Wait)
 	}
 	return c.Submit(ctx, j)
 }
