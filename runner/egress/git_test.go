@@ -140,7 +140,7 @@ func TestGitClone(t *testing.T) {
 			if err != nil || res.Exit != c.exit || !strings.Contains(out.String(), c.want) {
 				t.Fatalf("exit %d, %v: %s", res.Exit, err, out.String())
 			}
-			if c.exit != 0 && res.Steps[0].Wall > 5*time.Second {
+			if c.exit != 0 && res.Steps[0].Wall > time.Minute { // it would ask again and again for longer
 				t.Errorf("it took %v to fail", res.Steps[0].Wall)
 			}
 			if refused := res.Egress != nil && res.Egress.Refused > 0; refused != (name == "not allowed") {

@@ -224,6 +224,10 @@ func TestPackageManagers(t *testing.T) {
 				return res, out.String(), time.Since(start)
 			}
 			res, out, took := run(job.NetworkRegistries, hosts...)
+			for again := 0; again < 2 && res.Exit != 0 && res.Egress.Refused == 0; again++ { // each asks its registry once, which may fail
+				t.Logf("through the door: exit %d, once more: %s", res.Exit, out)
+				res, out, took = run(job.NetworkRegistries, hosts...)
+			}
 			if res.Exit != 0 || res.Egress.Refused > 0 || res.Egress.Received == 0 {
 				t.Errorf("through the door: exit %d, %s", res.Exit, out)
 			} else {

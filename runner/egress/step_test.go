@@ -44,7 +44,7 @@ func run(t *testing.T, w *world, s job.Spec) (job.Result, string, error) {
 }
 
 // get asks through the door for the good server, and says whether it got there.
-const get = `curl -s -m 5 -o /dev/null -w '%{http_code} ' http://ok.example/x; `
+const get = `curl -s -m 60 -o /dev/null -w '%{http_code} ' http://ok.example/x; `
 
 func TestTheDoorIsOpenForItsStepsOnly(t *testing.T) {
 	t.Parallel()
@@ -64,6 +64,26 @@ func TestTheDoorIsOpenForItsStepsOnly(t *testing.T) {
 	if len(seen) != 2 || len(hit) > 0 || res.Egress == nil || res.Egress.Connections != 2 || res.Egress.Received == 0 {
 		t.Errorf("the server saw %v, the victim %v; counted %+v", seen, hit, res.Egress)
 	}
+}
+
+// TestTheBytesOfAJobCountTogether: what a job may move isn't there anew for each step.
+func TestTheBytesOfAJobCountTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	once, _, err := run(t, w, script(t.TempDir(), 1, get))
+	if err != nil || once.Egress == nil || once.Egress.Received == 0 {
+		t.Fatalf("%+v, %v", once, err)
+	}
+	limits := proxy.Limits{Bytes: once.Egress.Sent + once.Egress.Received}
+	r := newRunner(t)
+	r.Door = egress.Local{Proxy: proxy.New(proxy.Config{Operator: rules(t, "http://ok.example"), Resolver: w, Dialer: w, Limits: limits})}
+	var out bytes.Buffer
+	// The second goes beyond, the third may not begin.
+	res, err := r.Run(t.Context(), script(t.TempDir(), 3, get+"true", get+"true", get+"true"), runner.Streams{Stdout: &out, Stderr: &out})
+	if text := out.String(); err != nil || !strings.HasPrefix(text, "200 ") || !strings.HasSuffix(text, " 403 ") {
+		t.Errorf("%+v, %v: %q", res, err, text)
+	}
+	checkCounts(t, res, map[string]int64{"byte_limit": 2})
 }
 
 func TestWithoutANetworkThereIsNoDoor(t *testing.T) {

@@ -22,7 +22,12 @@ type Root struct {
 }
 
 // Close lets the store remove the image.
-func (r *Root) Close() error { return r.file.Close() }
+//
+// The lock ends here: a process that is being started meanwhile has the file until its own
+// program runs, and the image would stay in use as long.
+func (r *Root) Close() error {
+	return errors.Join(unix.Flock(int(r.file.Fd()), unix.LOCK_UN), r.file.Close())
+}
 
 // errChanged is a root that isn't what was made.
 var errChanged = errors.New("the file isn't what the import made")

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,9 +26,12 @@ import (
 	"github.com/quavon/quavon/runner/state/statetest"
 )
 
-// copyFile makes a copy, as an upgrade does: a new file by rename.
+// copyFile makes a copy, as an upgrade does: a new file by rename. What is started meanwhile
+// would have it open for writing, and nobody could run it.
 func copyFile(t *testing.T, from, to string, more string) {
 	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(from)
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,10 @@ func (h *host) lock() (unlock func(), err error) {
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fault.Wrap(err, "write to "+h.root.Name(), "another quavon is writing there: try again"), dir.Close())
 	}
-	unlock = func() { dir.Close() }
+	unlock = func() {
+		_ = unix.Flock(int(dir.Fd()), unix.LOCK_UN) // also for processes that are being started, which have it too
+		dir.Close()
+	}
 	names, err := dir.Readdirnames(-1)
 	for _, name := range names {
 		if err == nil && strings.HasPrefix(name, stagePrefix) && h.isStage(name) {
