@@ -250,11 +250,15 @@ func runRollback(ctx context.Context, o *installOptions) error {
 // checkRights wants root, and directories that nobody else can change: root writes there,
 // and the journal says what root is to remove.
 func (o *installOptions) checkRights() error {
-	if o.DryRun {
+	sudo := "sudo " + strings.Trim(o.again(), "`")
+	switch root := os.Geteuid() == 0; {
+	case o.DryRun && !root:
+		o.note("note: only a dry run needs no root: %s", printable(sudo))
 		return nil
-	}
-	if os.Geteuid() != 0 {
-		return fault.New("an installation needs root", "sudo "+strings.Trim(o.again(), "`"))
+	case o.DryRun:
+		return nil
+	case !root:
+		return fault.New("an installation needs root", sudo)
 	}
 	for _, dir := range []string{o.Dir, (&phase.Target{Dir: o.Dir}).State()} {
 		if err := state.Check(dir); err != nil {
