@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quavon/quavon/runner/fault"
@@ -176,4 +177,31 @@ func TestFindImage(t *testing.T) {
 			t.Errorf("%q isn't the lock's, but gives %v", asked, err)
 		}
 	}
+}
+
+// TestLookedAtAgain: a runner looks at its engine again while jobs are started.
+func TestLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	b := (&fakeEngine{newest: "1.45", oldest: "1.24"}).backend(t, Runsc, nil)
+	e, err := b.checked(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jobs sync.WaitGroup
+	for range 2 {
+		s := &box{b: b, engine: e, stopped: true} // its container isn't there, which is told besides
+		jobs.Go(func() {
+			for range 50 {
+				if info, _ := s.Info(t.Context()); info.Runtime != "runsc of Docker 99.0" {
+					t.Errorf("the runtime is %q", info.Runtime)
+				}
+			}
+		})
+	}
+	for range 50 {
+		if _, err := b.Runtime(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	jobs.Wait()
 }

@@ -23,7 +23,7 @@ import (
 // the agent, which would not have started otherwise.
 func (s *box) Info(ctx context.Context) (job.SandboxInfo, error) {
 	info := job.SandboxInfo{
-		Backend: s.b.Name(), Runtime: s.b.Config.Runtime + " of Docker " + s.b.engine.version, Platform: s.platform(),
+		Backend: s.b.Name(), Runtime: s.b.runtimeName(s.engine), Platform: s.platform(),
 		Limits: job.Limits{Disk: s.limits.Disk, Output: s.limits.Output, Wall: s.limits.Wall},
 	}
 	ctx, cancel := s.b.inTime(ctx)
