@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +21,9 @@ func (j *run) capOutput(end context.CancelCauseFunc) {
 		if w == nil {
 			w = io.Discard
 		}
-		return &cappedWriter{w: w, job: j, end: end}
+		c := &cappedWriter{w: w, job: j, end: end, turn: make(chan struct{}, 1)}
+		j.writers = append(j.writers, c)
+		return c
 	}
 	// One limit for both streams, but not one lock: a stopped reader of one must
 	// not hold back the other. A writer given for both is written to by one at a time.
@@ -53,9 +56,17 @@ type cappedWriter struct {
 	w   io.Writer
 	job *run
 	end context.CancelCauseFunc
+	// turn is held by who writes to w, or closes it; shut is set in the end.
+	turn chan struct{}
+	shut bool
 }
 
 func (c *cappedWriter) Write(p []byte) (int, error) {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if c.shut {
+		return len(p), nil
+	}
 	limit, total := c.job.spec.Limits.Output, c.job.written.Add(int64(len(p)))
 	deliver := p
 	if limit > 0 && total > limit {
@@ -68,6 +79,21 @@ func (c *cappedWriter) Write(p []byte) (int, error) {
 		c.end(undelivered(err))
 	}
 	return len(p), nil
+}
+
+// lastWrite is how long a write may take that was begun before the end of a job that was
+// given up.
+const lastWrite = 2 * time.Second
+
+// close gives w back to the caller: a job that was given up may still have output on its
+// way. Only a write that doesn't return, such as a stopped terminal's, is left behind.
+func (c *cappedWriter) close() {
+	select {
+	case c.turn <- struct{}{}:
+		c.shut = true
+		<-c.turn
+	case <-time.After(lastWrite):
+	}
 }
 
 // undelivered tells output without a reader from output that there is no room for.

@@ -40,6 +40,8 @@ type run struct {
 	// written counts what the steps have printed, delivered what the caller's
 	// writers took of it.
 	written, delivered atomic.Int64
+	// writers are the caller's, until the job has ended.
+	writers []*cappedWriter
 	// diskFull is set once a step has seen a full disk.
 	diskFull bool
 	result   job.Result
@@ -161,6 +163,9 @@ func withLog(err error, end sandbox.End) error {
 
 // finish completes the result.
 func (j *run) finish() job.Result {
+	for _, w := range j.writers {
+		w.close()
+	}
 	if j.diskFull {
 		j.hit(job.ReasonLimitDisk)
 	}

@@ -50,7 +50,8 @@ const (
 	stopTimeout = 30 * time.Second
 )
 
-// Streams is where a job's bytes come from and go to. All fields may be nil.
+// Streams is where a job's bytes come from and go to. All fields may be nil. The writers
+// are the caller's again when Run returns, unless one is stuck in a write.
 type Streams struct {
 	// Stdin is the first step's.
 	Stdin          io.Reader
