@@ -111,10 +111,14 @@ func (a *attempt) patch(ctx context.Context, diff *workspace.Diff, began time.Ti
 		diff.Leave(o.Path)
 	}
 	base := workspace.Base{Dir: a.workspaceDir(), Since: began, RepoPath: &a.task.RepoPath}
-	return a.upload(ctx, task.FilePatch, a.s.Bounds.patch(), func(w io.Writer) (err error) {
-		a.report.PatchSkipped, err = diff.Patch(ctx, w, base)
+	written := make(chan []workspace.Skip, 1)
+	err := a.upload(ctx, task.FilePatch, a.s.Bounds.patch(), func(w io.Writer) error {
+		skipped, err := diff.Patch(ctx, w, base)
+		written <- skipped
 		return err
 	})
+	a.report.PatchSkipped = <-written // the files are removed next, also when nobody takes the patch
+	return err
 }
 
 // upload stores a file of the result, at most limit bytes of it, as it is written.

@@ -20,6 +20,7 @@ import (
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
+	"github.com/quavon/quavon/runner/queue/envelope"
 	"github.com/quavon/quavon/runner/service"
 	"github.com/quavon/quavon/runner/service/servicetest"
 	"github.com/quavon/quavon/runner/task"
@@ -201,6 +202,28 @@ func testWorkspace(t *testing.T, q *queue.Queue) {
 	}
 	if _, err := os.Stat(filepath.Join(out, "outbox")); err == nil {
 		t.Error("the outbox is among the artefacts")
+	}
+}
+
+// TestPatchNotTaken: the queue refuses a patch that is still being written.
+func TestPatchNotTaken(t *testing.T) {
+	t.Parallel()
+	sq := servicetest.NewQueue(t)
+	keys, err := envelope.NewKeyring(sq.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := queue.Open(t.Context(), queue.Options{Conn: sq.Server.Settings(), Keys: keys, MaxFile: 1, Log: servicetest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(narrow.Close)
+	servicetest.StartHealthy(t, servicetest.Options(t, narrow))
+	res, _ := run(t, sq.Open(t), client.Job{
+		Dir: t.TempDir(), Patch: true, Steps: sh("i=0; while [ $i -lt 50 ]; do seq 5000 > f$i; i=$((i+1)); done"),
+	})
+	if res.Reason == job.ReasonNone || !strings.Contains(res.Message, "hand back the patch") || res.Has(task.FilePatch) {
+		t.Errorf("%+v", res)
 	}
 }
 
