@@ -12,6 +12,7 @@ import (
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
+	"github.com/quavon/quavon/test/race"
 )
 
 // A doctor that is interrupted while the probes run takes away what it has planted, and its
@@ -29,7 +30,7 @@ func TestDoctorInterrupted(t *testing.T) {
 	c := exec.Command(quavon, "doctor", "--local", "--only", "QD957", "--full")
 	c.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + tmp, "TMPDIR=" + tmp, state.EnvDir + "=" + dir,
-		envGuest + "=" + sandboxtest.Guest(t), envRunsc + "=" + sandboxtest.Runsc(t),
+		envGuest + "=" + sandboxtest.Guest(t), envRunsc + "=" + sandboxtest.Runsc(t), race.Env(t),
 	}
 	var out bytes.Buffer
 	c.Dir, c.Stdout, c.Stderr = tmp, &out, &out

@@ -14,6 +14,7 @@ import (
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
 	"github.com/quavon/quavon/test/need"
+	"github.com/quavon/quavon/test/race"
 )
 
 // TestDoctorKilled kills a doctor in the middle of its probes: its sandboxes and what it has
@@ -32,7 +33,7 @@ func TestDoctorKilled(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + tmp, "TMPDIR=" + tmp, envGuest + "=" + sandboxtest.Guest(t), envRunsc + "=" + sandboxtest.Runsc(t),
-		state.EnvDir + "=" + statetest.Path(t),
+		state.EnvDir + "=" + statetest.Path(t), race.Env(t),
 	}
 	doctor := func(args ...string) *exec.Cmd {
 		c := exec.Command(quavon, append([]string{"doctor", "--local"}, args...)...)

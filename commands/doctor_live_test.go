@@ -28,6 +28,7 @@ import (
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
 	"github.com/quavon/quavon/test/need"
+	"github.com/quavon/quavon/test/race"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -73,7 +74,7 @@ func newStack(t *testing.T) *stack {
 		envEgressURL + "_FILE=" + file("egress", "unix://egress:egress@"+server.Socket),
 		envAdminURL + "_FILE=" + file("admin", "unix://default:default@"+server.Socket),
 		envSigningKey + "_FILE=" + file("key", base64.StdEncoding.EncodeToString(key)+"\n"),
-		state.EnvDir + "=" + statetest.Path(t),
+		state.EnvDir + "=" + statetest.Path(t), race.Env(t),
 	}
 	s.lock = lock.EnvFile + "=" + file("engine.lock.json", string(doc))
 	if err := errors.Join(err, err2, os.Symlink(self, s.quavon)); err != nil {

@@ -18,6 +18,7 @@ import (
 	it "github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/source"
+	"github.com/quavon/quavon/test/race"
 )
 
 var variants = []rootfs.Options{
@@ -145,7 +146,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
-	cmd.Env = append(os.Environ(), child+"="+dir, child+"_FROM="+bigLayout(t))
+	cmd.Env = append(os.Environ(), child+"="+dir, child+"_FROM="+bigLayout(t), race.Env(t))
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("%v\n%s", err, out)

@@ -22,6 +22,7 @@ import (
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/test/need"
+	"github.com/quavon/quavon/test/race"
 )
 
 // How long dockerd may take to read its file: where it will, on a busy machine, and where
@@ -268,7 +269,7 @@ func (r *rig) kill(t *testing.T, verb string, at int) (ended bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "QUAVON_TEST_VICTIM="+r.base, "QUAVON_TEST_SOURCE="+r.source, "QUAVON_TEST_VERB="+verb,
-		fmt.Sprintf("QUAVON_TEST_KILL=%d", at))
+		fmt.Sprintf("QUAVON_TEST_KILL=%d", at), race.Env(t))
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return true

@@ -22,6 +22,7 @@ import (
 	it "github.com/quavon/quavon/runner/image/imagetest"
 	"github.com/quavon/quavon/runner/image/source"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/test/race"
 )
 
 const passwd = "root:x:0:0:root:/root:/bin/sh\nodd\napp:x:1000:1001:App:/app:/bin/sh\nbad:x:y:z::/:\n"
@@ -423,10 +424,10 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	layout := it.Layout(t, app(t, v1.Config{}, strings.Repeat("y", 8<<20)))
-	done := 0
+	done, races := 0, race.Env(t)
 	for i := range 12 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
-		cmd.Env = append(os.Environ(), "IMPORT_LAYOUT="+layout, "IMPORT_STORE="+dir)
+		cmd.Env = append(os.Environ(), "IMPORT_LAYOUT="+layout, "IMPORT_STORE="+dir, races)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

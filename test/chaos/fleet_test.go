@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/service"
+	"github.com/quavon/quavon/test/race"
 )
 
 // fleet is the runners, and what is to happen to them.
@@ -24,6 +25,8 @@ type fleet struct {
 	// dir has the sockets, the locks and the log.
 	dir string
 	log *os.File
+	// env is what every process gets besides.
+	env string
 
 	mu      sync.Mutex
 	ending  bool
@@ -56,7 +59,7 @@ func newFleet(t *testing.T, dir string) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { log.Close() })
-	return &fleet{t: t, dir: dir, log: log, counts: map[string]int{}, killsAt: map[service.Stage]int{
+	return &fleet{t: t, dir: dir, log: log, env: race.Env(t), counts: map[string]int{}, killsAt: map[service.Stage]int{
 		service.Claimed: killsWanted, service.Running: killsWanted, service.Storing: killsWanted, service.Stored: 3,
 	}, holds: holdsWanted}
 }
@@ -127,7 +130,7 @@ func (m *member) once() error {
 		return err
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), envChild+"="+string(text))
+	cmd.Env = append(os.Environ(), envChild+"="+string(text), m.f.env)
 	cmd.ExtraFiles = []*os.File{askW, answerR}
 	cmd.Stderr = m.f.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
