@@ -28,11 +28,15 @@ const groupSandbox = "Sandbox"
 type localSandbox struct {
 	*doctorOptions
 	runner *runner.Runner
-	// test is the smoke test of a runner that looks at itself.
-	test *smokeTest
+	// test is the smoke test of a runner that looks at itself, store its images.
+	test  *smokeTest
+	store *image.Store
 }
 
 func (s *localSandbox) checks() []*doctor.Check {
+	if s.runner != nil { // now, since QD951 opens a backend while QD953 looks at images
+		s.store = s.runner.Images
+	}
 	check := func(code, name, title, fix string, run func(context.Context) doctor.Finding, needs ...string) *doctor.Check {
 		return &doctor.Check{
 			Code: code, Name: name, Title: title, Group: groupSandbox, Severity: doctor.Failure, DefaultFix: fix, Needs: needs,
@@ -132,8 +136,8 @@ func (s *localSandbox) open() (*runner.Runner, error) {
 
 // images is the store of the runner that looks at itself, else the one of this host.
 func (s *localSandbox) images() (*image.Store, error) {
-	if s.runner != nil && s.runner.Images != nil {
-		return s.runner.Images, nil
+	if s.store != nil {
+		return s.store, nil
 	}
 	return openImages()
 }
