@@ -15,6 +15,7 @@ import (
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/test/need"
+	"github.com/quavon/quavon/test/race"
 )
 
 // kill runs a verb in another process, which is killed at a point; ended says that it
@@ -22,7 +23,7 @@ import (
 func kill(t *testing.T, verb, dir, version, at string) (ended bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "QUAVON_TEST_DIR="+dir, "QUAVON_TEST_VERB="+verb, "QUAVON_TEST_KILL="+at, "QUAVON_TEST_VERSION="+version)
+	cmd.Env = append(os.Environ(), "QUAVON_TEST_DIR="+dir, "QUAVON_TEST_VERB="+verb, "QUAVON_TEST_KILL="+at, "QUAVON_TEST_VERSION="+version, race.Env(t))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
