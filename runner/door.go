@@ -17,8 +17,21 @@ import (
 type Door interface {
 	// Check refuses a list of rules that it can't keep to, or that allows nothing.
 	Check(allow []string) error
-	// Open lets one step of a job out, to what allow says, until the passage is closed.
-	Open(ctx context.Context, id string, step int, allow []string) (Passage, error)
+	// Open lets one step of a job out, until the passage is closed.
+	Open(ctx context.Context, o Opening) (Passage, error)
+}
+
+// Opening is what a door is opened for.
+type Opening struct {
+	// Job and Step name the step.
+	Job  string
+	Step int
+	// Allow is what it may reach.
+	Allow []string
+	// Secrets are those of a job that has some. The passage is a Trusted then.
+	Secrets secret.Set
+	// Moved is how many bytes the job's steps before have moved, both ways together.
+	Moved int64
 }
 
 // Passage is the way out of one step.
@@ -34,8 +47,6 @@ type SecretDoor interface {
 	Door
 	// CheckSecrets refuses bindings that it can't keep to.
 	CheckSecrets(secrets []job.Secret, allow []string) error
-	// OpenWith is Open for a step with secrets, whose passage is a Trusted.
-	OpenWith(ctx context.Context, id string, step int, allow []string, secrets secret.Set) (Passage, error)
 }
 
 // Trusted is a passage for whose hosts an authority of its own vouches.
@@ -73,7 +84,7 @@ func (j *run) outside(ctx context.Context, i int, step func() (bool, error)) (go
 	if !hasNetwork(j.spec.Steps[i]) {
 		return step()
 	}
-	passage, err := j.openPassage(ctx, i)
+	passage, err := j.runner.Door.Open(ctx, j.opening(i))
 	if err != nil {
 		return false, fault.Wrap(err, "can't open the door for a step with a network", fault.Hint(err)).
 			WithCode(cmp.Or(fault.Code(err), string(job.ReasonSandboxUnavailable)))

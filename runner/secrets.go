@@ -45,11 +45,12 @@ func (j *run) checkSecrets() error {
 	return nil
 }
 
-func (j *run) openPassage(ctx context.Context, i int) (Passage, error) {
-	if door, ok := j.runner.Door.(SecretDoor); ok && len(j.secrets) > 0 {
-		return door.OpenWith(ctx, j.spec.ID, i, j.spec.Allow, j.secrets)
+func (j *run) opening(i int) Opening {
+	o := Opening{Job: j.spec.ID, Step: i, Allow: j.spec.Allow, Secrets: j.secrets}
+	if e := j.result.Egress; e != nil {
+		o.Moved = e.Sent + e.Received
 	}
-	return j.runner.Door.Open(ctx, j.spec.ID, i, j.spec.Allow)
+	return o
 }
 
 // forgetSecrets drops the values once no later step has a network.

@@ -15,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/egress"
+	"github.com/quavon/quavon/runner/egress/egresstest"
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/sandbox/docker"
@@ -37,6 +40,9 @@ type attempt struct {
 	Protos []string `json:",omitempty"`
 	Frames []frame  `json:",omitempty"`
 	Raw    bool     `json:",omitempty"`
+	Env    bool     `json:",omitempty"`
+	Stay   bool     `json:",omitempty"`
+	Stays  bool     `json:",omitempty"`
 }
 
 type frame struct {
@@ -94,23 +100,6 @@ func clientHello(name string, edit func(*tls.Config)) []byte {
 	return buf[:n]
 }
 
-// withExtension adds an empty extension to a hello in one record.
-func withExtension(hello []byte, kind uint16) []byte {
-	b := slices.Clone(hello)
-	at := 5 + 4 + 2 + 32
-	at += 1 + int(b[at])
-	at += 2 + int(b[at])<<8 + int(b[at+1])
-	at += 1 + int(b[at])
-	grow := func(i int) {
-		n := int(b[i])<<8 + int(b[i+1]) + 4
-		b[i], b[i+1] = byte(n>>8), byte(n)
-	}
-	grow(3)  // the record
-	grow(7)  // the message, whose length has three bytes
-	grow(at) // the extensions
-	return append(b, byte(kind>>8), byte(kind), 0, 0)
-}
-
 // records splits a hello over many records.
 func records(hello []byte, size int) []byte {
 	var out []byte
@@ -145,7 +134,7 @@ func attacks(t *testing.T, host string, udp, unix string) []attack {
 	for name, host := range map[string]string{
 		"another host": "evil.example", "a subdomain": "x.ok.example", "a parent": "example", "a wildcard's base": "wild.example",
 		"a name that ends alike": "notok.example", "a wildcard without a label's edge": "xwild.example", "a final dot": "evil.example.",
-		"exfiltration by name": "73656372657473.canary.example",
+		"exfiltration by name": "73656372657473.canary.example", "another host in capitals": "EVIL.EXAMPLE",
 	} {
 		add("CONNECT to "+name, connect(host+":443"), "host_not_allowed")
 		add("GET from "+name, plain("GET http://"+host+"/ HTTP/1.1", "Host: "+host), "host_not_allowed")
@@ -194,7 +183,7 @@ func attacks(t *testing.T, host string, udp, unix string) []attack {
 	allowed("fronting in pieces", then(evil, 40), "sni_mismatch")
 	allowed("fronting in records", then(records(evil, 7), 0), "sni_mismatch")
 	allowed("no server name", then(none, 0), "sni_missing")
-	allowed("an encrypted hello", then(withExtension(good, 0xfe0d), 0), "ech")
+	allowed("an encrypted hello", then(egresstest.WithExtension(good, 0xfe0d), 0), "ech")
 	allowed("no TLS", then([]byte("GET /attack HTTP/1.1\r\nHost: evil.example\r\n\r\n"), 0), "not_tls")
 	allowed("SSH", then([]byte("SSH-2.0-x\r\n"), 0), "not_tls")
 	allowed("an old hello", then([]byte("\x80\x2e\x01\x03\x01"), 0), "not_tls")
@@ -255,6 +244,12 @@ func (a *arena) try(t *testing.T, what attempt) outcome {
 	if _, err := a.stdin.Write(append(line, '\n')); err != nil {
 		t.Fatal(err)
 	}
+	return a.told(t)
+}
+
+// told is the attacker's next answer.
+func (a *arena) told(t *testing.T) outcome {
+	t.Helper()
 	if !a.stdout.Scan() {
 		t.Fatal("the attacker has gone")
 	}
@@ -268,11 +263,11 @@ func (a *arena) try(t *testing.T, what attempt) outcome {
 	return outcome{string(o.Answer), o.Err}
 }
 
-// control shows that the same client gets through the same door now.
-func (a *arena) control(t *testing.T) {
+// control shows that the same client gets through the same door now: by plain HTTP, and
+// by the way into TLS that it was given.
+func (a *arena) control(t *testing.T, tunnel attempt) {
 	t.Helper()
 	a.w.take()
-	tunnel := connect("OK.example.:443")
 	tunnel.TLS = "ok.example"
 	for name, c := range map[string]attempt{"plain": plain("GET http://ok.example/control HTTP/1.1", "Host: ok.example"), "TLS": tunnel} {
 		if o := a.try(t, c); !strings.HasPrefix(o.Answer, "HTTP/1.1 200") || !strings.Contains(o.Answer, "you reached /control") {
@@ -289,7 +284,11 @@ func (a *arena) control(t *testing.T) {
 // attack tries one row and shows that nobody saw it.
 func (a *arena) attack(t *testing.T, row attack) {
 	t.Helper()
-	a.control(t)
+	way := connect("OK.example.:443")
+	if bytes.HasPrefix(row.Send, []byte{5}) {
+		way = socks(3, "OK.example.", 443)
+	}
+	a.control(t, way)
 	o := a.try(t, row.attempt)
 	asked, seen, hit := a.w.take()
 	if strings.Contains(o.Answer, "you reached") || row.reason == "" && !row.resolves && o.Err == "" {
@@ -301,7 +300,7 @@ func (a *arena) attack(t *testing.T, row attack) {
 	if len(asked) > 0 && !row.resolves {
 		t.Errorf("the name server was asked for %v", asked)
 	}
-	a.control(t)
+	a.control(t, way)
 }
 
 // place is what isolates the attacker: a runner, and what its job runs in. The attacker is
@@ -315,7 +314,11 @@ func onRunsc(t *testing.T) (*runner.Runner, job.Root, []job.Mount) {
 
 // TestAttacks: the same table, whatever isolates.
 func TestAttacks(t *testing.T) {
-	everywhere(t, underAttack)
+	ours, theirs := valkeys(t)
+	everywhere(t, func(t *testing.T, p place) {
+		t.Helper()
+		underAttack(t, p, ours, theirs)
+	})
 }
 
 func everywhere(t *testing.T, do func(*testing.T, place)) {
@@ -332,8 +335,9 @@ func everywhere(t *testing.T, do func(*testing.T, place)) {
 	}
 }
 
-// underAttack goes through the table in one sandbox.
-func underAttack(t *testing.T, p place) {
+// underAttack goes through the table in one sandbox. Valkey is another job's, whose
+// token the attacker knows.
+func underAttack(t *testing.T, p place, ours, theirs valkey.Client) {
 	t.Helper()
 	w := newWorld(t)
 	w.names["ok.example"] = []netip.Addr{goodAddr}
@@ -348,9 +352,10 @@ func underAttack(t *testing.T, p place) {
 	r.Door = egress.Local{Proxy: proxy.New(proxy.Config{Operator: rules(t, list...), Resolver: w, Dialer: w})}
 	a, ended := enter(t, r, job.Spec{
 		ID: "attack-" + strings.ToLower(rand.Text()[:8]), Root: root, Allow: list, Mounts: mounts,
-		Steps: []job.Step{{Argv: []string{"/attacker/attacker"}, Network: job.NetworkRegistries}},
+		Steps: []job.Step{{Argv: []string{"/attacker/attacker"}, Network: job.NetworkRegistries}, afterwards(t)},
 	})
 	a.w = w
+	a.victimsHear(t, host, udp, unix)
 	first := connect("rebind.example:443")
 	first.TLS = "rebind.example"
 	if o := a.try(t, first); !strings.Contains(o.Answer, "you reached") {
@@ -361,6 +366,10 @@ func underAttack(t *testing.T, p place) {
 		want[row.reason]++
 		t.Run(row.name, func(t *testing.T) { a.attack(t, row) })
 	}
+	want["bad_request"]++
+	t.Run("another job's token", func(t *testing.T) { a.withToken(t, ours, theirs) })
+	a.victimsHear(t, host, udp, unix)
+	a.leave(t)
 	res := ended()
 	delete(want, "")
 	checkCounts(t, res, want)

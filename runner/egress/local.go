@@ -39,12 +39,19 @@ func jobPolicy(allow []string) (policy.Policy, error) {
 }
 
 // Open implements runner.Door.
-func (l Local) Open(ctx context.Context, id string, step int, allow []string) (runner.Passage, error) {
-	p, err := jobPolicy(allow)
+func (l Local) Open(ctx context.Context, o runner.Opening) (runner.Passage, error) {
+	p, err := jobPolicy(o.Allow)
 	if err != nil {
 		return nil, err
 	}
-	return passage{l.Proxy.Open(ctx, proxy.Grant{Job: id, Step: step, Policy: p})}, nil
+	g := proxy.Grant{Job: o.Job, Step: o.Step, Policy: p, Secrets: o.Secrets, Moved: o.Moved}
+	if len(o.Secrets) == 0 {
+		return passage{l.Proxy.Open(ctx, g)}, nil
+	}
+	if g.Authority, err = authority(o.Secrets); err != nil {
+		return nil, err
+	}
+	return trusted{passage{l.Proxy.Open(ctx, g)}, g.Authority.PEM()}, nil
 }
 
 // passage is a session of the proxy.

@@ -17,7 +17,6 @@ import (
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
-	"github.com/quavon/quavon/runner/secret"
 )
 
 // Remote is a door whose proxy is the egress service.
@@ -45,21 +44,17 @@ func (r Remote) Check(allow []string) error {
 }
 
 // Open implements runner.Door: it mints the step's token.
-func (r Remote) Open(ctx context.Context, id string, step int, allow []string) (runner.Passage, error) {
-	return r.OpenWith(ctx, id, step, allow, nil)
-}
-
-// OpenWith implements runner.SecretDoor.
-func (r Remote) OpenWith(ctx context.Context, id string, step int, allow []string, secrets secret.Set) (runner.Passage, error) {
+func (r Remote) Open(ctx context.Context, o runner.Opening) (runner.Passage, error) {
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &way{Remote: r, token: token.Mint(), secret: len(secrets) > 0}
-	sealed, err := seal(w.token, secrets)
+	w := &way{Remote: r, token: token.Mint(), secret: len(o.Secrets) > 0}
+	sealed, err := seal(w.token, o.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Tokens.Put(ctx, w.token, token.Grant{Job: id, Step: step, Allow: allow, Secrets: sealed}); err != nil {
+	g := token.Grant{Job: o.Job, Step: o.Step, Allow: o.Allow, Secrets: sealed, Moved: o.Moved}
+	if err := r.Tokens.Put(ctx, w.token, g); err != nil {
 		return nil, err
 	}
 	if err := w.open(ctx); err != nil {

@@ -1,14 +1,12 @@
 package egress
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/egress/intercept"
 	"github.com/quavon/quavon/runner/egress/policy"
-	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/secret"
@@ -40,19 +38,6 @@ func checkSecrets(secrets []job.Secret, allow []string) error {
 		}
 	}
 	return nil
-}
-
-// OpenWith implements runner.SecretDoor.
-func (l Local) OpenWith(ctx context.Context, id string, step int, allow []string, secrets secret.Set) (runner.Passage, error) {
-	p, err := jobPolicy(allow)
-	if err != nil {
-		return nil, err
-	}
-	g := proxy.Grant{Job: id, Step: step, Policy: p, Secrets: secrets}
-	if g.Authority, err = authority(secrets); err != nil {
-		return nil, err
-	}
-	return trusted{passage{l.Proxy.Open(ctx, g)}, g.Authority.PEM()}, nil
 }
 
 // authority vouches for the hosts whose TLS is read.

@@ -117,7 +117,7 @@ func (s *Service) session(ctx context.Context, c *net.TCPConn, t token.Token) {
 		_, _ = io.WriteString(c, "the token's list can't be read\n")
 		return
 	}
-	grant := proxy.Grant{Job: g.Job, Step: g.Step, Policy: p}
+	grant := proxy.Grant{Job: g.Job, Step: g.Step, Policy: p, Moved: g.Moved}
 	if err := unseal(&grant, t, g.Secrets); err != nil {
 		_, _ = io.WriteString(c, "the token's secrets can't be read\n")
 		return

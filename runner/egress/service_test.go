@@ -67,7 +67,12 @@ func service(t *testing.T, w *world, tokens valkey.Client, operator ...string) s
 
 func serve(t *testing.T, s *egress.Service) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return serveAt(t, s, "127.0.0.1:0")
+}
+
+func serveAt(t *testing.T, s *egress.Service, address string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +129,25 @@ const ask = "GET http://ok.example/x HTTP/1.1\r\nHost: ok.example\r\n\r\n"
 
 func connectLine(t token.Token) string { return "quavon-egress/1 connect " + string(t) + "\n" }
 
+// openStep is the door of a step of a job's, which may reach http://ok.example.
+func openStep(t *testing.T, store token.Store, addr string) (token.Token, *net.TCPConn) {
+	t.Helper()
+	tok := token.Mint()
+	if err := store.Put(t.Context(), tok, token.Grant{Job: "j", Allow: []string{"http://ok.example"}}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_, _ = io.WriteString(c, "quavon-egress/1 session "+string(tok)+"\n")
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "ok\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return tok, c.(*net.TCPConn)
+}
+
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	ours, theirs := valkeys(t)
@@ -133,22 +157,7 @@ func TestTokens(t *testing.T) {
 	store := token.Store{Client: ours}
 	ctx := t.Context()
 
-	open := func() (token.Token, *net.TCPConn) {
-		tok := token.Mint()
-		if err := store.Put(ctx, tok, token.Grant{Job: "j", Allow: []string{"http://ok.example"}}); err != nil {
-			t.Fatal(err)
-		}
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		_, _ = io.WriteString(c, "quavon-egress/1 session "+string(tok)+"\n")
-		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "ok\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
-		return tok, c.(*net.TCPConn)
-	}
+	open := func() (token.Token, *net.TCPConn) { return openStep(t, store, addr) }
 	control := func(tok token.Token) {
 		t.Helper()
 		if got := speak(t, addr, connectLine(tok)+ask); !strings.Contains(got, "you reached") {

@@ -4,6 +4,7 @@ package egresstest
 import (
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,4 +36,21 @@ func Unchunked(response string) string {
 		}
 	}
 	return b.String()
+}
+
+// WithExtension adds an empty extension to a ClientHello in one record.
+func WithExtension(hello []byte, kind uint16) []byte {
+	b := slices.Clone(hello)
+	at := 5 + 4 + 2 + 32
+	at += 1 + int(b[at])
+	at += 2 + int(b[at])<<8 + int(b[at+1])
+	at += 1 + int(b[at])
+	grow := func(i int) {
+		n := int(b[i])<<8 + int(b[i+1]) + 4
+		b[i], b[i+1] = byte(n>>8), byte(n)
+	}
+	grow(3)  // the record
+	grow(7)  // the message, whose length has three bytes
+	grow(at) // the extensions
+	return append(b, byte(kind>>8), byte(kind), 0, 0)
 }

@@ -165,9 +165,6 @@ func (r Rule) matches(n Name) bool {
 type Policy struct {
 	Rules     []Rule
 	Addresses Addresses
-	// AllowECH lets a client hide its server name in an encrypted hello: what the
-	// proxy then compares is only the outer one.
-	AllowECH bool
 }
 
 // New makes a policy from rules and private networks, as Parse and ParsePrivate

@@ -44,8 +44,8 @@ type Config struct {
 	Upstream func(scheme policy.Scheme, name policy.Name, port uint16) (*url.URL, error)
 	Resolver Resolver
 	Dialer   Dialer
-	// Roots vouch for the hosts of secrets; nil are this system's, or those of
-	// SSL_CERT_FILE.
+	// Roots vouch for the hosts of secrets, and for the operator's own proxy; nil are
+	// this system's, or those of SSL_CERT_FILE.
 	Roots  *x509.CertPool
 	Limits Limits
 	// Log is the access log: one line for each connection. nil discards it.
@@ -56,7 +56,8 @@ type Config struct {
 type Limits struct {
 	// Conns is how many connections may be open at once.
 	Conns int
-	// Bytes is how much all of them may carry, both directions together.
+	// Bytes is how much all of the job's may carry, both directions together, with those of
+	// its steps before.
 	Bytes int64
 	// Head is the time a client has to say what it wants, Idle how long nothing may
 	// move, Total how long a connection may last.

@@ -77,7 +77,7 @@ type meter struct {
 	count *atomic.Int64
 }
 
-var errBytes = errors.New("the step has moved all the bytes it may")
+var errBytes = errors.New("the job has moved all the bytes it may")
 
 // Write implements io.Writer.
 func (m *meter) Write(p []byte) (int, error) {

@@ -23,9 +23,10 @@ func advice(to policy.Request, reason policy.Reason) string {
 	}
 	switch reason {
 	case policy.ReasonHost, policy.ReasonPort, policy.ReasonScheme:
-		return "it isn't on the allow list; an operator allows it with --net " + rule
+		return "it must be on the operator's list of hosts and on the job's: quavon run --net " + rule +
+			", or with a runner QUAVON_SANDBOX_REGISTRIES and the job's own"
 	case policy.ReasonMethod, policy.ReasonPath:
-		return fmt.Sprintf("%s isn't allowed there; an operator allows it with --net %s=%s", to.Method, to.Method, rule)
+		return fmt.Sprintf("%s isn't allowed there; %s=%s on both lists allows it", to.Method, to.Method, rule)
 	case policy.ReasonAddress:
 		return "only hosts' names are allowed, never addresses"
 	case ReasonForbidden:
@@ -35,7 +36,7 @@ func advice(to policy.Request, reason policy.Reason) string {
 	case ReasonSNI, ReasonNoSNI, ReasonHostField:
 		return "the server name of TLS, or Host, must be the name of the request"
 	case ReasonConns, ReasonBytes:
-		return "this step has used up what it may"
+		return "this job has used up what it may"
 	case ReasonPlaceholder, ReasonUnknown:
 		return "a secret goes only to the URL and the header it is bound to"
 	case ReasonUpgrade:

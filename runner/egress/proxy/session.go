@@ -24,6 +24,8 @@ type Grant struct {
 	// Secrets may be used by the step; Authority vouches for their hosts.
 	Secrets   secret.Set
 	Authority *intercept.Authority
+	// Moved is how many bytes the job's steps before have moved: Limits.Bytes is for all.
+	Moved int64
 }
 
 // Session is the open door of one step. Its methods are safe for concurrent use.
@@ -32,9 +34,10 @@ type Session struct {
 	grant Grant
 	log   *slog.Logger
 	// ctx ends with the session.
-	ctx   context.Context
-	end   context.CancelCauseFunc
-	open  atomic.Int64
+	ctx  context.Context
+	end  context.CancelCauseFunc
+	open atomic.Int64
+	// moved is the job's so far.
 	moved atomic.Int64
 	tally tally
 	// patterns keep the secrets' values out of responses.
@@ -54,6 +57,7 @@ func (p *Proxy) Open(ctx context.Context, g Grant) *Session {
 	if len(g.Secrets) > 0 {
 		s.patterns = g.Secrets.Patterns()
 	}
+	s.moved.Store(max(0, g.Moved))
 	s.ctx, s.end = context.WithCancelCause(ctx)
 	return s
 }
@@ -95,15 +99,17 @@ func (s *Session) Serve(conn Conn) {
 	c := newClient(s, conn)
 	defer c.finish()
 	limits := s.proxy.cfg.Limits
-	defer s.open.Add(-1)
-	switch {
-	case s.open.Add(1) > int64(limits.Conns):
+	if s.open.Add(1) > int64(limits.Conns) {
+		s.open.Add(-1) // what is refused takes nobody's place
 		c.refuse(ReasonConns, fmt.Errorf("more than %d connections at once", limits.Conns))
-	case s.moved.Load() > limits.Bytes:
-		c.refuse(ReasonBytes, errBytes)
-	default:
-		c.serve()
+		return
 	}
+	defer s.open.Add(-1)
+	if s.moved.Load() > limits.Bytes {
+		c.refuse(ReasonBytes, errBytes)
+		return
+	}
+	c.serve()
 }
 
 // decide finds the rule that allows a request, on both lists.

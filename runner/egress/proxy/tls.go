@@ -34,7 +34,7 @@ func (c *client) checkHello() error {
 }
 
 func (c *client) compare(h hello) error {
-	if h.ech && (!c.s.proxy.cfg.Operator.AllowECH || !c.s.grant.Policy.AllowECH) {
+	if h.ech {
 		return errECH
 	}
 	if h.name == "" {

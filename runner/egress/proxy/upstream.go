@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func (s *Session) upstream(q policy.Request) (*url.URL, error) {
 // dialUpstream makes a tunnel through the operator's proxy. Its own address is the
 // operator's choice and not checked.
 func (s *Session) dialUpstream(ctx context.Context, u *url.URL, q policy.Request) (Conn, error) {
-	conn, err := connectProxy(ctx, u)
+	conn, err := connectProxy(ctx, u, s.proxy.cfg.Roots)
 	if err != nil {
 		return nil, errors.New("the operator's proxy can't be reached") // its address is nothing for a job
 	}
@@ -52,7 +53,7 @@ func (s *Session) dialUpstream(ctx context.Context, u *url.URL, q policy.Request
 	return &prefixed{conn, rest}, nil
 }
 
-func connectProxy(ctx context.Context, u *url.URL) (Conn, error) {
+func connectProxy(ctx context.Context, u *url.URL, roots *x509.CertPool) (Conn, error) {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
@@ -66,7 +67,7 @@ func connectProxy(ctx context.Context, u *url.URL) (Conn, error) {
 	if u.Scheme == "http" {
 		return tcp, nil
 	}
-	t := tls.Client(tcp, &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12})
+	t := tls.Client(tcp, &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12, RootCAs: roots})
 	if err := t.HandshakeContext(ctx); err != nil {
 		tcp.Close()
 		return nil, err

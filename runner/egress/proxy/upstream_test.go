@@ -3,10 +3,12 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,10 +35,10 @@ type corporate struct {
 	asked []string
 }
 
-func newCorporate(t *testing.T, wants, behind string) *corporate {
+func newCorporate(t *testing.T, scheme, wants, behind string) *corporate {
 	t.Helper()
 	c := &corporate{wants: wants}
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.asked = append(c.asked, r.Method+" "+r.Host)
 		c.mu.Unlock()
@@ -64,8 +66,24 @@ func newCorporate(t *testing.T, wants, behind string) *corporate {
 		conn.Close()
 		up.Close()
 	}))
+	c.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if scheme == "https" {
+		c.StartTLS()
+	} else {
+		c.Start()
+	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// roots vouch for the proxy, if it speaks TLS.
+func (c *corporate) roots() *x509.CertPool {
+	if c.Certificate() == nil {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c.Certificate())
+	return pool
 }
 
 func (c *corporate) take() []string {
@@ -178,37 +196,59 @@ func TestUpstream(t *testing.T) {
 			[]string{"near.example"},
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			corp := newCorporate(t, c.wants, origin.Listener.Addr().String())
-			via := &url.URL{Scheme: "http", Host: corp.Listener.Addr().String(), User: c.user}
-			in, log := &inside{t: t}, &bytes.Buffer{}
-			p := New(Config{
-				Operator: mustPolicy(t), Resolver: in, Dialer: in, Log: slog.New(slog.NewJSONHandler(log, nil)),
-				Upstream: func(_ policy.Scheme, name policy.Name, _ uint16) (*url.URL, error) {
-					if name == "near.example" {
-						return nil, nil
-					}
-					return via, nil
-				},
-			})
-			s := p.Open(t.Context(), Grant{Policy: mustPolicy(t)})
-			answer := ask(t, s, c.request)
-			s.Close()
-			if !strings.Contains(answer, c.answer) || !strings.Contains(log.String(), c.line) {
-				t.Errorf("answer %q, log %s", answer, log)
-			}
-			if asked := corp.take(); !slices.Equal(asked, c.asked) || !slices.Equal(in.asked, c.resolved) {
-				t.Errorf("the proxy was asked for %v, the resolver for %v", asked, in.asked)
-			}
-			for _, told := range []string{answer, log.String()} {
-				if strings.Contains(told, "s3cr") || strings.Contains(told, strings.TrimPrefix(basic, "Basic ")[:12]) ||
-					strings.Contains(told, corp.Listener.Addr().String()) {
-					t.Errorf("it tells about the operator's proxy: %q", told)
+		for _, scheme := range []string{"http", "https"} {
+			t.Run(c.name+" by "+scheme, func(t *testing.T) {
+				t.Parallel()
+				corp := newCorporate(t, scheme, c.wants, origin.Listener.Addr().String())
+				answer, logged, resolved := corp.through(t, c.user, corp.roots(), c.request)
+				if !strings.Contains(answer, c.answer) || !strings.Contains(logged, c.line) {
+					t.Errorf("answer %q, log %s", answer, logged)
 				}
-			}
-		})
+				if asked := corp.take(); !slices.Equal(asked, c.asked) || !slices.Equal(resolved, c.resolved) {
+					t.Errorf("the proxy was asked for %v, the resolver for %v", asked, resolved)
+				}
+				for _, told := range []string{answer, logged} {
+					if strings.Contains(told, "s3cr") || strings.Contains(told, strings.TrimPrefix(basic, "Basic ")[:12]) ||
+						strings.Contains(told, corp.Listener.Addr().String()) {
+						t.Errorf("it tells about the operator's proxy: %q", told)
+					}
+				}
+			})
+		}
 	}
+	t.Run("by TLS that nobody vouches for", func(t *testing.T) {
+		t.Parallel()
+		corp := newCorporate(t, "https", "", origin.Listener.Addr().String())
+		answer, logged, _ := corp.through(t, url.UserPassword("me", password), x509.NewCertPool(), raw)
+		if asked := corp.take(); len(asked) > 0 || !strings.HasPrefix(answer, "HTTP/1.1 502") || !strings.Contains(logged, "can't be reached") {
+			t.Errorf("the proxy was asked for %v, answer %q, log %s", asked, answer, logged)
+		}
+	})
+}
+
+// through asks for something by way of an operator's proxy, and returns the answer, the
+// log, and the names that were resolved here.
+func (c *corporate) through(t *testing.T, user *url.Userinfo, roots *x509.CertPool, request string) (answer, logged string, resolved []string) {
+	t.Helper()
+	via, err := url.Parse(c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	via.User = user
+	in, log := &inside{t: t}, &bytes.Buffer{}
+	p := New(Config{
+		Operator: mustPolicy(t), Resolver: in, Dialer: in, Roots: roots, Log: slog.New(slog.NewJSONHandler(log, nil)),
+		Upstream: func(_ policy.Scheme, name policy.Name, _ uint16) (*url.URL, error) {
+			if name == "near.example" {
+				return nil, nil
+			}
+			return via, nil
+		},
+	})
+	s := p.Open(t.Context(), Grant{Policy: mustPolicy(t)})
+	answer = ask(t, s, request)
+	s.Close()
+	return answer, log.String(), in.asked
 }
 
 // TestUpstreamIsNoURL: a setting that can't be read isn't repeated in the log.

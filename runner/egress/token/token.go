@@ -46,6 +46,8 @@ type Grant struct {
 	Allow []string `json:"allow"`
 	// Secrets are what Token.Seal made of the step's.
 	Secrets []byte `json:"secrets,omitempty"`
+	// Moved is how many bytes the job's steps before have moved.
+	Moved int64 `json:"moved,omitempty"`
 }
 
 // ErrUnknown is a token that was never minted, was revoked, or has expired.

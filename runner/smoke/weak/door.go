@@ -32,7 +32,7 @@ type Door struct {
 func (Door) Check([]string) error { return nil }
 
 // Open implements runner.Door.
-func (d Door) Open(ctx context.Context, _ string, _ int, _ []string) (runner.Passage, error) {
+func (d Door) Open(ctx context.Context, _ runner.Opening) (runner.Passage, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	dial := d.dial
 	if dial == nil {

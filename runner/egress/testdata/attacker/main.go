@@ -1,5 +1,5 @@
-// Command attacker tries what it is told to on its stdin, one JSON object a line, and
-// answers each with a line. It runs inside a sandbox.
+// Command attacker tries what it is told to by its arguments, or else on its stdin, one
+// JSON object a line, and answers each with a line. It runs inside a sandbox.
 package main
 
 import (
@@ -36,6 +36,9 @@ type attempt struct {
 	Frames []frame
 	// Raw opens a raw socket.
 	Raw bool
+	// Env tells the environment. Stay leaves a process that holds a connection to the
+	// door; Stays counts those that are left.
+	Env, Stay, Stays bool
 }
 
 // frame is one of WebSocket. First has FIN, reserved bits and the opcode; without Key it
@@ -52,30 +55,51 @@ type outcome struct {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == staying {
+		hold()
+	}
+	for _, arg := range os.Args[1:] {
+		answer([]byte(arg))
+	}
+	if len(os.Args) > 1 {
+		return
+	}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
-	out := json.NewEncoder(os.Stdout)
 	for in.Scan() {
-		var a attempt
-		if err := json.Unmarshal(in.Bytes(), &a); err != nil {
-			os.Exit(3)
-		}
-		answer, err := try(a)
-		o := outcome{Answer: []byte(answer)}
-		if err != nil {
-			o.Err = err.Error()
-		}
-		if out.Encode(o) != nil {
-			os.Exit(4)
-		}
+		answer(in.Bytes())
 	}
 }
 
-func try(a attempt) (string, error) {
-	if a.Raw {
-		return raw()
+func answer(line []byte) {
+	var a attempt
+	if err := json.Unmarshal(line, &a); err != nil {
+		os.Exit(3)
 	}
-	network, address := "tcp", "127.0.0.1:3128"
+	text, err := try(a)
+	o := outcome{Answer: []byte(text)}
+	if err != nil {
+		o.Err = err.Error()
+	}
+	if json.NewEncoder(os.Stdout).Encode(o) != nil {
+		os.Exit(4)
+	}
+}
+
+const door = "127.0.0.1:3128"
+
+func try(a attempt) (string, error) {
+	switch {
+	case a.Raw:
+		return raw()
+	case a.Env:
+		return strings.Join(os.Environ(), "\n"), nil
+	case a.Stay:
+		return stay()
+	case a.Stays:
+		return stays()
+	}
+	network, address := "tcp", door
 	if a.Dial != "" {
 		network, address, _ = strings.Cut(a.Dial, " ")
 	}
@@ -119,7 +143,12 @@ func send(c net.Conn, b []byte, pieces int) error {
 func second(c net.Conn, a attempt) (string, error) {
 	head := make([]byte, 4096)
 	n, err := c.Read(head)
-	if err != nil || !strings.HasPrefix(string(head[:n]), "HTTP/1.1 200") {
+	if a.Send[0] == 5 && err == nil { // SOCKS answers the greeting and the request, with 2 and 10 bytes
+		var more int
+		more, err = io.ReadFull(c, head[n:12])
+		n += more
+	}
+	if err != nil || !strings.HasPrefix(string(head[:n]), "HTTP/1.1 200") && !strings.HasPrefix(string(head[:n]), "\x05\x00\x05\x00") {
 		return string(head[:n]), err
 	}
 	if len(a.Then) > 0 {
