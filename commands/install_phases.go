@@ -39,20 +39,21 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 		images = &offlineImages{offline: o.bundle, target: t}
 		beside = func() (string, error) { return o.bundle.path(bundle.Runsc), nil }
 	}
+	gvisor := &runtime.Runtime{
+		Target: t, Source: o.Runsc, SHA512: o.RunscSum, Lib: o.Lib, DaemonJSON: o.DaemonJSON, Accepted: accepted,
+		Beside: beside, KVM: host.Real{}.CreateVM,
+	}
 	phases := []phase.Phase{
 		&preflight{o},
-		&runtime.Runtime{
-			Target: t, Source: o.Runsc, SHA512: o.RunscSum, Lib: o.Lib, DaemonJSON: o.DaemonJSON, Accepted: accepted,
-			Beside: beside, KVM: host.Real{}.CreateVM,
-		},
+		gvisor,
 		&secret.Secrets{Target: t},
 		&env.Env{Target: t, Backend: o.Backend, Shell: o.env},
 	}
 	phases = append(phases, compose.Phases(compose.Options{Target: t, Images: images, Smoke: o.smoke, Forget: forgetImage})...)
 	show := newInstallView(o.program, o.Dir)
 	*in = installer.Installer{
-		Target: t, Phases: phases, View: show, Accept: o.Accept, Yes: o.Yes, Retain: o.Retain, From: o.From,
-		Again: o.again(), Hurry: o.Hurry,
+		Target: t, Phases: phases, View: show, Accept: o.Accept, Yes: o.Yes && !o.DryRun, Retain: o.Retain, From: o.From,
+		Again: o.again(), Hurry: o.Hurry, Hold: func() (func() error, error) { return gvisor.Hold(t.State()) },
 		Journal: journal.Options{Dir: t.State(), Version: ownVersion(), Revert: o.reverter(t), Data: func(path string) bool {
 			return filepath.Dir(path) == t.Secrets()
 		}, Shared: func(path string) (string, error) { return runtime.Shared(t.Dir, path) }},
@@ -67,7 +68,7 @@ func (o *installOptions) installer() (*installer.Installer, *installView, error)
 // "", and the phases that need one say so.
 func (o *installOptions) makeTarget() (*phase.Target, error) {
 	t := &phase.Target{
-		Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion(), Bundle: o.Offline.Bundle, DryRun: o.DryRun,
+		Dir: o.Dir, Sandbox: o.Sandbox, Backend: o.Backend, Version: ownVersion(), Bundle: o.Offline.Bundle,
 	}
 	if t.Backend == "" {
 		t.Backend = runtime.Backend
@@ -107,16 +108,30 @@ func (o *installOptions) reverter(t *phase.Target) func(string) journal.Revert {
 	}
 }
 
-func (o *installOptions) ask(question string) (bool, error) {
+// ask waits for an answer or a signal: nothing else ends a read of a terminal.
+func (o *installOptions) ask(ctx context.Context, question string) (bool, error) {
 	if _, err := fmt.Fprintf(o.IO.ErrOut, "%s [y/N] ", printable(question)); err != nil {
 		return false, err
 	}
-	line, err := bufio.NewReader(o.IO.In).ReadString('\n')
-	if err != nil {
-		return false, fault.Wrap(err, "read the answer", "add --yes")
+	type typed struct {
+		line string
+		err  error
 	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", nil
+	answer := make(chan typed, 1)
+	go func() {
+		line, err := bufio.NewReader(o.IO.In).ReadString('\n')
+		answer <- typed{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case a := <-answer:
+		if a.err != nil {
+			return false, fault.Wrap(a.err, "read the answer", "add --yes")
+		}
+		word := strings.ToLower(strings.TrimSpace(a.line))
+		return word == "y" || word == "yes", nil
+	}
 }
 
 // preflight is the doctor's checks of the host, as a phase.

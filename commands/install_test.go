@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -200,5 +202,81 @@ func TestAcceptedByAnswer(t *testing.T) {
 	in.Accept = append(in.Accept, phase.RestartDocker)
 	if !r.Accepted(phase.RestartDocker) {
 		t.Error("an answer doesn't count")
+	}
+}
+
+// TestHeld: a second installation with the same directory for gVisor doesn't begin.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	need.That(t, os.Geteuid() == 0, "root, who installs")
+	dir, args := engineless(t)
+	args = append(args, "--lib", filepath.Join(dir, "lib"), "--yes")
+	o := &installOptions{program: &program{
+		IO: iostreams.System(nil, nil, nil), LookupEnv: func(string) (string, bool) { return "", false },
+	}, Dir: statetest.Path(t), DockerHost: "unix:///none", Lib: filepath.Join(dir, "lib"), Sandbox: true}
+	in, _, err := o.installer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, err := in.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"schema": 1, "version": "v1", "phases": {"env": {}}, "owned": []}`
+	if err := os.Mkdir(filepath.Join(dir, ".quavon"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, ".quavon", "state.json"), []byte(text), 0o600),
+		os.WriteFile(filepath.Join(dir, ".env"), []byte("COMPOSE_PROFILES=sandbox\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	const held = "another quavon installs or uninstalls"
+	for _, verb := range []string{"uninstall", "rollback"} {
+		if code, _, errOut := typed(t, append([]string{verb}, args...)...); code != exitFail || !strings.Contains(errOut, held) {
+			t.Errorf("%s: %d %s", verb, code, errOut)
+		}
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, errOut := typed(t, append([]string{"rollback"}, args...)...); strings.Contains(errOut, held) {
+		t.Errorf("after the first: %s", errOut)
+	}
+}
+
+// TestInterruptedQuestion: a signal ends a question, whose answer is then no.
+func TestInterruptedQuestion(t *testing.T) {
+	t.Parallel()
+	in, hand, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer hand.Close() // which types nothing
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	o := &installOptions{program: &program{IO: iostreams.System(in, out, out)}}
+	interrupted := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(interrupted)
+	if yes, err := o.ask(ctx, "Go on?"); yes || !errors.Is(err, interrupted) {
+		t.Errorf("%v %v", yes, err)
+	}
+	for typed, want := range map[string]bool{"y\n": true, "Yes\n": true, "\n": false, "n\n": false} {
+		in, hand, err := os.Pipe()
+		if err == nil {
+			_, err = hand.WriteString(typed)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &installOptions{program: &program{IO: iostreams.System(in, out, out)}}
+		if yes, err := o.ask(t.Context(), "Go on?"); yes != want || err != nil {
+			t.Errorf("%q: %v %v", typed, yes, err)
+		}
+		_, _ = in.Close(), hand.Close()
 	}
 }

@@ -3,7 +3,6 @@ package installer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -31,35 +30,49 @@ type Ended struct {
 }
 
 // together are the phases that stand or fall together: images and stack are only worth
-// something when they have been proven.
-var together = []string{phase.Images, phase.Compose, phase.Wait, phase.Smoke}
+// something when they have been proven. In an upgrade so is gVisor, and what services are
+// given: when the test fails, those before ran on the one before.
+var (
+	together = []string{phase.Images, phase.Compose, phase.Wait, phase.Smoke}
+	upgraded = append([]string{phase.Runtime, phase.Secrets, phase.Env}, together...)
+)
 
 // undoTime bounds the taking back of a phase after an interruption.
 const undoTime = 5 * time.Minute
 
-// begin opens the journal, and takes back what an interrupted command left half done.
-func (in *Installer) begin(ctx context.Context) (*journal.Journal, *Report, error) {
-	j, err := in.open()
-	if err != nil {
-		return nil, nil, err
+// begin opens the journal, and takes back what an interrupted command left half done. With
+// no error the caller calls end.
+func (in *Installer) begin(ctx context.Context) (j *journal.Journal, r *Report, end func() error, err error) {
+	release := func() error { return nil }
+	if in.Hold != nil {
+		if release, err = in.Hold(); err != nil {
+			return nil, nil, nil, err
+		}
 	}
-	r := &Report{}
+	if j, err = in.open(); err != nil {
+		return nil, nil, nil, errors.Join(err, release())
+	}
+	end = func() error { return errors.Join(j.Close(), release()) }
+	r = &Report{}
 	if err := in.recover(ctx, j, r); err != nil {
-		return nil, r, errors.Join(err, j.Close())
+		return nil, r, nil, errors.Join(err, end())
 	}
-	return j, r, nil
+	return j, r, end, nil
 }
 
 // Install does what Plan says.
 func (in *Installer) Install(ctx context.Context) (r *Report, err error) {
-	j, r, err := in.begin(ctx)
+	j, r, end, err := in.begin(ctx)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	plan, err := in.plan(ctx, j)
+	defer func() { err = errors.Join(err, end()) }()
+	plan, err := in.propose(ctx, j)
 	if err == nil {
-		err = in.consent(plan)
+		err = in.consent(ctx, plan)
+	}
+	if err == nil && !in.Yes && len(Changes(plan)) > 0 {
+		_, err = in.plan(ctx, j) // with what had to be agreed to first
 	}
 	if err != nil {
 		return r, errors.Join(err, j.Leave())
@@ -115,46 +128,16 @@ func stands(all []journal.Standing, again string) error {
 	return fault.New("could not be taken back: "+strings.Join(what, "; "), strings.Join(append(do, again), "; then "))
 }
 
-// consent asks for what the plan needs.
-func (in *Installer) consent(plan []Planned) error {
-	changes := Changes(plan)
-	if len(changes) == 0 {
-		return nil
-	}
-	for _, c := range changes {
-		if c.Risk == "" || slices.Contains(in.Accept, c.Risk) {
-			continue
-		}
-		flag := "--accept-risk=" + c.Risk
-		if in.Ask == nil {
-			return fault.New(fmt.Sprintf("%s: %s", c.Target, c.RiskWhy), "when that may be, add "+flag)
-		}
-		if yes, err := in.Ask(fmt.Sprintf("%s: %s. Go on? (%s)", c.Target, c.RiskWhy, flag)); err != nil || !yes {
-			return errors.Join(err, ErrDeclined)
-		}
-		in.Accept = append(in.Accept, c.Risk)
-	}
-	if in.Yes {
-		return nil
-	}
-	if in.Ask == nil {
-		return fault.New("nobody can be asked whether to make these changes, as there is no terminal",
-			"look at them with --dry-run, then add --yes")
-	}
-	if yes, err := in.Ask("Make these changes?"); err != nil || !yes {
-		return errors.Join(err, ErrDeclined)
-	}
-	return nil
-}
-
-// ErrDeclined is what became of a question.
-var ErrDeclined = fault.New("not confirmed: none of these changes was made", "")
-
-// apply makes the phases stand, one by one, the last of them together.
+// apply makes the phases stand, one by one, the last of them together; in an upgrade all
+// that change something.
 func (in *Installer) apply(ctx context.Context, j *journal.Journal, phases []phase.Phase, r *Report) error {
+	whole := together
+	if _, proven := j.Done(in.Phases[len(in.Phases)-1].Name()); proven {
+		whole = upgraded
+	}
 	for len(phases) > 0 {
 		n := 1
-		if slices.Contains(together, phases[0].Name()) {
+		if slices.Contains(whole, phases[0].Name()) {
 			n = len(phases)
 		}
 		if err := in.applyTogether(ctx, j, phases[:n], r); err != nil {
@@ -244,20 +227,25 @@ func (in *Installer) failed(ctx context.Context, j *journal.Journal, r *Report, 
 		defer context.AfterFunc(hurried(clean, in.Hurry), cancel)()
 	}
 	err := in.rollBack(clean, j, r)
+	var undone []string
 	for i := first; i < len(r.Phases); i++ {
 		if r.Phases[i].Outcome == Changed {
 			r.Phases[i].Outcome = Undone
+			undone = append(undone, r.Phases[i].Phase)
 		}
 	}
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	in.View.Line(standsLine(r.Phases[len(r.Phases)-1].Phase, done))
+	in.View.Line(standsLine(r.Phases[len(r.Phases)-1].Phase, undone, done))
 	return errors.Join(cause, j.Leave())
 }
 
-func standsLine(name string, done []string) string {
+func standsLine(name string, undone, done []string) string {
 	line := "phase " + name + " was taken back"
+	if len(undone) > 0 {
+		line += ", with " + strings.Join(undone, ", ")
+	}
 	if len(done) > 0 {
 		line += "; what stands: " + strings.Join(done, ", ")
 	}

@@ -48,7 +48,9 @@ type Installer struct {
 	// Journal is its place and what it needs; Undo is set by the installer.
 	Journal journal.Options
 	// Ask asks a person, nil when there is nobody.
-	Ask func(question string) (bool, error)
+	Ask func(ctx context.Context, question string) (bool, error)
+	// Hold keeps others from what this installation shares with them, nil for nothing.
+	Hold func() (release func() error, err error)
 	// Accept are the risks that were accepted by name.
 	Accept []string
 	// Yes answers what isn't a risk.
@@ -80,7 +82,7 @@ func (in *Installer) Plan(ctx context.Context) ([]Planned, error) {
 	} else if len(phases) > 0 {
 		in.View.Line(interrupted(phases) + "; an installation takes that back first")
 	}
-	return in.plan(ctx, j)
+	return in.propose(ctx, j)
 }
 
 func interrupted(phases []string) string {

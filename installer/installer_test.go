@@ -260,14 +260,14 @@ func TestNobodyToAsk(t *testing.T) {
 		t.Error(err)
 	}
 	asked := ""
-	in.Ask = func(q string) (bool, error) { asked = q; return false, nil }
+	in.Ask = func(_ context.Context, q string) (bool, error) { asked = q; return false, nil }
 	if _, err := in.Install(t.Context()); !errors.Is(err, ErrDeclined) || asked == "" {
 		t.Error(err, asked)
 	}
 	if d := cmp.Diff(before, tree(t, dir)); d != "" {
 		t.Error(d)
 	}
-	in.Ask = func(string) (bool, error) { return true, nil }
+	in.Ask = func(context.Context, string) (bool, error) { return true, nil }
 	if _, err := in.Install(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -32,13 +32,13 @@ func (in *Installer) Uninstall(ctx context.Context, purge bool) (r *Report, err 
 	if !journal.Exists(in.Journal) {
 		return &Report{}, journal.Sweep(in.Journal) // nothing is made to look there
 	}
-	j, r, err := in.begin(ctx)
+	j, r, end, err := in.begin(ctx)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	plan := j.Plan(purge)
-	if err := in.consent([]Planned{{"uninstall", plan}}); err != nil {
+	if err := in.consent(ctx, []Planned{{"uninstall", plan}}); err != nil {
 		return r, errors.Join(err, j.Leave())
 	}
 	r.Changed = r.Changed || len(changing(plan)) > 0
@@ -58,11 +58,11 @@ func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
 	if !journal.Exists(in.Journal) {
 		return &Report{}, in.notInstalled()
 	}
-	j, r, err := in.begin(ctx)
+	j, r, end, err := in.begin(ctx)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	if !j.Installed() {
 		return r, errors.Join(in.notInstalled(), j.Leave())
 	}
@@ -74,7 +74,7 @@ func (in *Installer) Rollback(ctx context.Context) (r *Report, err error) {
 		return r, err
 	}
 	question := phase.Change{Action: phase.Edit, Target: "installation", Summary: "go back to that of quavon " + g.Version}
-	if err := in.consent([]Planned{{"rollback", []phase.Change{question}}}); err != nil {
+	if err := in.consent(ctx, []Planned{{"rollback", []phase.Change{question}}}); err != nil {
 		return r, err
 	}
 	in.View.Line("going back to what quavon " + g.Version + " installed on " + g.At.Format("2006-01-02 15:04 MST"))

@@ -69,7 +69,7 @@ func (c cli) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // alone says that files of elsewhere, which compose would fetch, are left where they are.
-func (c cli) alone() bool { return c.target.DryRun || c.target.Bundle != "" }
+func (c cli) alone() bool { return c.target.Local || c.target.Bundle != "" }
 
 // maxOutput bounds what is kept of an output.
 const maxOutput = 1 << 20

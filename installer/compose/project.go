@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
@@ -56,8 +53,14 @@ func checkOverride(t *phase.Target) error {
 // services, whose version the operator has chosen. (compose-go's loader would do
 // here, too, but the schema library it links adds 4 ms to each start of quavon.)
 type project struct {
-	Services map[string]service  `json:"services"`
-	Volumes  map[string]volumeOf `json:"volumes"`
+	Services map[string]service   `json:"services"`
+	Volumes  map[string]volumeOf  `json:"volumes"`
+	Networks map[string]networkOf `json:"networks"`
+}
+
+// networkOf has what is checked of a network.
+type networkOf struct {
+	Internal bool `json:"internal"`
 }
 
 // service has what is checked of a service.
@@ -66,6 +69,7 @@ type service struct {
 	Image       string                          `json:"image"`
 	User        string                          `json:"user"`
 	Privileged  bool                            `json:"privileged"`
+	ReadOnly    bool                            `json:"read_only"`
 	CapAdd      []string                        `json:"cap_add"`
 	CapDrop     []string                        `json:"cap_drop"`
 	SecurityOpt []string                        `json:"security_opt"`
@@ -75,6 +79,7 @@ type service struct {
 	NetworkMode string                          `json:"network_mode"`
 	Networks    map[string]any                  `json:"networks"`
 	Volumes     []struct{ Type, Source string } `json:"volumes"`
+	VolumesFrom []string                        `json:"volumes_from"`
 	Ports       []struct {
 		Published string `json:"published"`
 	} `json:"ports"`
@@ -104,7 +109,7 @@ func load(ctx context.Context, c cli) (*project, error) {
 		s.Name = name
 		p.Services[name] = s
 	}
-	return p, check(p)
+	return p, p.check(c.target.Socket)
 }
 
 // errElsewhere is of files that compose would fetch, where it must not.
@@ -125,57 +130,4 @@ func checkSettings(path string) error {
 		return fault.New(path+" can't be read as compose reads it", "look for an unclosed quote or a line without =")
 	}
 	return nil
-}
-
-// check refuses what an override must not do, since then the sandbox isn't what the
-// doctor and the documents say.
-func check(p *project) error {
-	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
-		if list := problems(p.Services[name]); len(list) > 0 {
-			return fault.New("the service "+name+" "+strings.Join(list, ", "), "take that out of compose.override.yaml")
-		}
-	}
-	return nil
-}
-
-// ours are the services that this package starts.
-var ours = []string{Valkey, Guard, Egress, Runner}
-
-func problems(s service) (list []string) {
-	say := func(is bool, what string) {
-		if is {
-			list = append(list, what)
-		}
-	}
-	for _, v := range s.Volumes {
-		say(s.Name != Guard && strings.HasSuffix(v.Source, "docker.sock"), "has the engine's socket: whoever has it is root on this host")
-	}
-	if !slices.Contains(ours, s.Name) {
-		return list
-	}
-	say(s.Privileged, "is privileged")
-	say(len(s.CapAdd) > 0, "has capabilities")
-	say(len(s.Devices) > 0, "has devices of the host")
-	say(!slices.Contains(s.CapDrop, "ALL"), "keeps capabilities")
-	say(!slices.ContainsFunc(s.SecurityOpt, func(o string) bool {
-		return strings.HasPrefix(o, "no-new-privileges") && !strings.HasSuffix(o, "false")
-	}),
-		"may gain privileges")
-	say(s.Pid == "host" || s.Ipc == "host" || s.NetworkMode == "host", "shares a namespace of the host")
-	say(s.User == "root" || s.User == "0" || strings.HasPrefix(s.User, "0:"), "runs as root")
-	say(!strings.HasPrefix(s.Image, "sha256:"), "has an image that isn't named by its digest")
-	_, outside := s.Networks["outside"]
-	say(s.Name == Runner && outside, "has a network with a way out")
-	say(s.Name == Guard && s.NetworkMode != "none", "has a network")
-	return list
-}
-
-// published are the ports of our services that the operator has opened.
-func published(p *project) (list []string) {
-	for _, name := range ours {
-		for _, port := range p.Services[name].Ports {
-			list = append(list, fmt.Sprintf("%s publishes port %s", name, port.Published))
-		}
-	}
-	return list
 }

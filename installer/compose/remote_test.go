@@ -17,27 +17,18 @@ import (
 // TestNothingIsFetched: files that an override takes in from elsewhere are not fetched for a
 // plan, nor by an offline installation, and compose itself is asked: without that it does.
 func TestNothingIsFetched(t *testing.T) {
-	root, err := exec.Command(filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh"), "fetch").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin, config := filepath.Join(strings.TrimSpace(string(root)), "usr"), t.TempDir()
-	if err := os.Symlink(filepath.Join(bin, "libexec", "docker", "cli-plugins"), filepath.Join(config, "cli-plugins")); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", filepath.Join(bin, "bin")+":"+os.Getenv("PATH"))
-	t.Setenv("DOCKER_CONFIG", config)
+	config := realCompose(t)
 	for _, c := range []struct {
 		name, override string
 		target         phase.Target
 		asked          bool
 	}{
 		{"an installation", "include: [\"oci://ADDRESS/app:1\"]\n", phase.Target{}, true},
-		{"a dry run", "include: [\"oci://ADDRESS/app:1\"]\n", phase.Target{DryRun: true}, false},
+		{"a plan", "include: [\"oci://ADDRESS/app:1\"]\n", phase.Target{Local: true}, false},
 		{"offline", "include: [{path: \"oci://ADDRESS/app:1\"}]\n", phase.Target{Bundle: "b"}, false},
-		{"git", "include: [\"http://ADDRESS/app.git\"]\n", phase.Target{DryRun: true}, false},
-		{"a file that takes it in", "include: [more.yaml]\n", phase.Target{DryRun: true}, false},
-		{"a service of elsewhere", "services: {a: {extends: {file: \"oci://ADDRESS/app:1\", service: a}}}\n", phase.Target{DryRun: true}, false},
+		{"git", "include: [\"http://ADDRESS/app.git\"]\n", phase.Target{Local: true}, false},
+		{"a file that takes it in", "include: [more.yaml]\n", phase.Target{Local: true}, false},
+		{"a service of elsewhere", "services: {a: {extends: {file: \"oci://ADDRESS/app:1\", service: a}}}\n", phase.Target{Local: true}, false},
 	} {
 		address, asked := listener(t)
 		c.target.Dir, c.target.Socket = t.TempDir(), filepath.Join(config, "none.sock")
@@ -59,6 +50,23 @@ func TestNothingIsFetched(t *testing.T) {
 			t.Errorf("%s: the server was asked %d times", c.name, asked())
 		}
 	}
+}
+
+// realCompose has the docker command and its compose plugin be those of the engine's package.
+// It returns the client's directory of configuration.
+func realCompose(t *testing.T) (config string) {
+	t.Helper()
+	root, err := exec.Command(filepath.Join(sandboxtest.Module(t), "test", "docker", "engine.sh"), "fetch").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, config := filepath.Join(strings.TrimSpace(string(root)), "usr"), t.TempDir()
+	if err := os.Symlink(filepath.Join(bin, "libexec", "docker", "cli-plugins"), filepath.Join(config, "cli-plugins")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(bin, "bin")+":"+os.Getenv("PATH"))
+	t.Setenv("DOCKER_CONFIG", config)
+	return config
 }
 
 // listener is a server that hangs up, and how many have come.

@@ -81,7 +81,7 @@ func (s *services) Plan(ctx context.Context) ([]phase.Change, error) {
 		}, nil
 	}
 	w, err := s.prepare(ctx)
-	unseen := errors.Is(err, errElsewhere) && s.Target.DryRun && s.Target.Bundle == ""
+	unseen := errors.Is(err, errElsewhere) && s.Target.Local && s.Target.Bundle == ""
 	if err != nil && !unseen {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *services) Plan(ctx context.Context) ([]phase.Change, error) {
 		return append(changes, phase.Change{
 			Action: phase.Run, Target: "docker compose up",
 			Summary: "bring the services in line. Which of them isn't known: " + overrides[0] +
-				" takes in files of elsewhere (git or oci), which a dry run neither fetches nor looks at",
+				" takes in files of elsewhere (git or oci), which a plan neither fetches nor looks at",
 		}), nil
 	}
 	todo, err := s.todo(ctx, w)

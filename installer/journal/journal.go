@@ -22,6 +22,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -143,6 +144,17 @@ func (j *Journal) point(name string) {
 func (j *Journal) Done(name string) (Done, bool) {
 	d, ok := j.state.Phases[name]
 	return d, ok
+}
+
+// Keys are those of a phase's acts of a name, of what stands and of what was under way.
+func (j *Journal) Keys(phase, name string) (all []string, err error) {
+	p, err := j.pending()
+	for _, r := range slices.Concat(j.state.Owned, p.Records) {
+		if r.Kind == kindAct && r.Phase == phase && r.Act.Name == name {
+			all = append(all, r.Act.Key)
+		}
+	}
+	return all, err
 }
 
 // Installed says that phases stand: an uninstall leaves none, though it may leave data.

@@ -19,8 +19,8 @@ type Target struct {
 	Version string
 	// Bundle is the offline bundle's file, "" for none.
 	Bundle string
-	// DryRun says that only a plan is wanted: nothing is fetched for it.
-	DryRun bool
+	// Local says that nothing is fetched: it is planned, and nobody has agreed to that yet.
+	Local bool
 }
 
 // ServiceUser is the number of the user that services are in their containers. Files that

@@ -1,0 +1,126 @@
+package compose
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quavon/quavon/runner/fault"
+)
+
+// ours are the services that this package starts.
+var ours = []string{Valkey, Guard, Egress, Runner}
+
+// check refuses what an override must not do, since then the sandbox isn't what the
+// doctor and the documents say. socket is the engine's.
+func (p *project) check(socket string) error {
+	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
+		s := p.Services[name]
+		list := s.toEngine(socket)
+		if slices.Contains(ours, name) {
+			list = append(list, slices.Concat(s.powers(), p.ways(s))...)
+		}
+		if len(list) > 0 {
+			return fault.New("the service "+name+" "+strings.Join(list, ", "), "take that out of compose.override.yaml")
+		}
+	}
+	return nil
+}
+
+// problems are those of a list that are so.
+func problems(all ...problem) (list []string) {
+	for _, p := range all {
+		if p.is {
+			list = append(list, p.what)
+		}
+	}
+	return list
+}
+
+type problem struct {
+	is   bool
+	what string
+}
+
+// toEngine are ways to the engine that only the guard may have: whoever has its socket is
+// root on this host.
+func (s service) toEngine(socket string) []string {
+	if s.Name == Guard {
+		return nil
+	}
+	has := false
+	for _, v := range s.Volumes {
+		has = has || strings.HasSuffix(v.Source, "docker.sock") || v.Type == "bind" && holds(v.Source, socket)
+	}
+	return problems(
+		problem{has, "has the engine's socket: whoever has it is root on this host"},
+		problem{len(s.VolumesFrom) > 0, "has the volumes of another service"},
+	)
+}
+
+// holds says that a path is a socket or a directory with it.
+func holds(path, socket string) bool {
+	rest, err := filepath.Rel(real(path), real(socket))
+	return err == nil && socket != "" && rest != ".." && !strings.HasPrefix(rest, "../")
+}
+
+// real is a path without links where it leads to something.
+func real(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return filepath.Clean(path)
+}
+
+// powers are what a service of ours could do more than it should.
+func (s service) powers() []string {
+	opt := func(has func(string) bool) bool { return slices.ContainsFunc(s.SecurityOpt, has) }
+	shares := func(namespace string) bool {
+		kind, _, _ := strings.Cut(namespace, ":")
+		return slices.Contains([]string{"host", "container", "service"}, kind)
+	}
+	user, _, _ := strings.Cut(s.User, ":")
+	return problems(
+		problem{s.Privileged, "is privileged"},
+		problem{len(s.CapAdd) > 0, "has capabilities"},
+		problem{len(s.Devices) > 0, "has devices of the host"},
+		problem{!slices.Contains(s.CapDrop, "ALL"), "keeps capabilities"},
+		problem{!opt(gains(false)) || opt(gains(true)), "may gain privileges"}, // of two the last counts
+		problem{opt(func(o string) bool { return strings.HasSuffix(o, "unconfined") }), "has no seccomp or AppArmor profile"},
+		problem{!s.ReadOnly, "has a root that it can write to"},
+		problem{shares(s.Pid) || shares(s.Ipc) || shares(s.NetworkMode), "shares a namespace of the host or of another container"},
+		problem{user == "root" || user == "0", "runs as root"},
+		problem{!strings.HasPrefix(s.Image, "sha256:"), "has an image that isn't named by its digest"},
+	)
+}
+
+// gains are security options by which a service may gain privileges, or may not.
+func gains(may bool) func(opt string) bool {
+	return func(opt string) bool {
+		return strings.HasPrefix(opt, "no-new-privileges") && strings.HasSuffix(opt, "false") == may
+	}
+}
+
+// ways are networks that a service of ours must not have.
+func (p *project) ways(s service) []string {
+	out := s.NetworkMode != "" && s.NetworkMode != "none"
+	for name := range s.Networks {
+		out = out || !p.Networks[name].Internal
+	}
+	return problems(
+		problem{s.Name == Runner && out, "has a network with a way out"},
+		problem{s.Name == Guard && s.NetworkMode != "none", "has a network"},
+	)
+}
+
+// published are the ports of our services that the operator has opened.
+func published(p *project) (list []string) {
+	for _, name := range ours {
+		for _, port := range p.Services[name].Ports {
+			list = append(list, fmt.Sprintf("%s publishes port %s", name, port.Published))
+		}
+	}
+	return list
+}
