@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/quavon/quavon/imagebuild"
 	"github.com/quavon/quavon/imagebuild/declare"
@@ -59,6 +60,9 @@ func (i *installImages) Stale(ctx context.Context) (why []string, err error) {
 		for _, s := range stale {
 			why = append(why, strings.TrimSpace(s.Image+" "+s.Platform)+": "+s.Why)
 		}
+		if err == nil && len(stale) > 0 {
+			err = b.Ready(ctx)
+		}
 		return err
 	})
 	return why, err
@@ -74,9 +78,29 @@ func (i *installImages) Build(ctx context.Context, show phase.Reporter) (bases [
 		}
 		bases = r.Bases
 		show.Line(fmt.Sprintf("%d images made, %d in %s", r.Made, len(r.After.Images), b.Lock))
+		showUpgrade(b, r, show)
 		return nil
 	})
 	return bases, err
+}
+
+// showUpgrade shows how images differ from those of the lock before, as `quavon build images
+// --diff` does. A list of packages that is lost is no reason to stop.
+func showUpgrade(b *imagebuild.Builder, r *imagebuild.Result, show phase.Reporter) {
+	if r.Before == nil {
+		return
+	}
+	changes, err := b.Diff(r.Before, r.After)
+	if err != nil {
+		show.Line("how the images differ from those before can't be shown: " + err.Error())
+	}
+	for _, c := range changes {
+		var text strings.Builder
+		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+		writeChange(w, c)
+		_ = w.Flush() // into memory
+		show.Line(text.String())
+	}
 }
 
 // imageEvents shows what happens to images.

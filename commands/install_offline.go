@@ -167,6 +167,7 @@ func (i *offlineImages) Build(ctx context.Context, show phase.Reporter) ([]strin
 			return err
 		}
 		show.Line(fmt.Sprintf("%d images taken from %s, %d in %s", r.Made, i.bundle.Path, len(r.After.Images), u.Lock))
+		showUpgrade(&imagebuild.Builder{Lock: u.Lock}, r, show)
 		return nil
 	})
 }

@@ -43,6 +43,15 @@ type Base struct {
 	Packages []string
 }
 
+// Program is the one that makes bases; without it a base can't be made here.
+func Program() (string, error) {
+	path, err := exec.LookPath("mmdebstrap")
+	if err != nil {
+		return "", fault.Wrap(err, "can't make a base", "type: sudo apt-get install mmdebstrap; or name a base by digest in images.yaml")
+	}
+	return path, nil
+}
+
 // Make makes the base for an architecture. The image's layer is a new file in
 // dir; it is the caller's to remove when the image isn't needed any more.
 func (r *Recipe) Make(ctx context.Context, arch, dir string, o Options) (*Base, error) {
@@ -50,9 +59,9 @@ func (r *Recipe) Make(ctx context.Context, arch, dir string, o Options) (*Base, 
 	if !pinned && !o.Unpinned {
 		return nil, fault.New("the recipe pins no packages for "+arch, "build for another platform, or add "+arch+".txt")
 	}
-	program, err := exec.LookPath("mmdebstrap")
+	program, err := Program()
 	if err != nil {
-		return nil, fault.Wrap(err, "can't make a base", "type: sudo apt-get install mmdebstrap; or name a base by digest in images.yaml")
+		return nil, err
 	}
 	scratch, err := os.MkdirTemp(dir, "base-*")
 	if err != nil {
