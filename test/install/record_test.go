@@ -21,8 +21,9 @@ const example = "/var/lib/quavon-example"
 // override is what an operator must not do.
 const override = "services:\n  sandbox-runner:\n    privileged: true\n"
 
-// TestRecord records what terminals show of a failing installation, one that succeeds and
-// the doctor, in docs/sessions: at 80 and 120 columns, with and without colour.
+// TestRecord records what terminals show of an installation into an empty directory, the
+// doctor, what takes it away and one that fails, in docs/sessions: at 80 and 120 columns,
+// with and without colour.
 func TestRecord(t *testing.T) {
 	need.That(t, os.Geteuid() == 0, "root")
 	if err := os.Mkdir(example, 0o755); err != nil {
@@ -31,14 +32,16 @@ func TestRecord(t *testing.T) {
 	h := startHost(t, example)
 	for _, columns := range []int{80, 120} {
 		s := &screen{host: h, columns: columns}
+		s.record("install", "quavon install --sandbox --yes --lib "+h.lib)
+		s.record("doctor", "quavon doctor --sandbox-smoke")
+		uninstall := "quavon uninstall --purge --yes --lib " + h.lib
+		s.record("uninstall", uninstall)
 		h.write("compose.override.yaml", override)
 		s.record("install-fails", "quavon install --sandbox --yes --lib "+h.lib)
 		if err := os.Remove(filepath.Join(h.dir, "compose.override.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		s.record("install", "quavon install --sandbox --yes --lib "+h.lib)
-		s.record("doctor", "quavon doctor --sandbox-smoke")
-		s.record("uninstall", "quavon uninstall --purge --yes --lib "+h.lib)
+		h.output(filepath.Join(sandboxtest.Module(t), "bin", "quavon"), strings.Fields(uninstall)[1:]...)
 	}
 }
 

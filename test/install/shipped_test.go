@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quavon/quavon/test/need"
@@ -32,28 +33,39 @@ func TestShipped(t *testing.T) {
 	l := newLife(t)
 	defer func() { t.Log("time for each step:\n" + strings.Join(l.took, "\n")) }()
 	l.undeclare()
-	l.wayOut()
+	cut := l.wayOut()
 	l.fresh = l.lister.Take()
 	l.step("install into an empty directory", l.installShipped)
 	l.sizes()
 	l.step("the doctor passes QD951 to QD958", l.doctor)
+	l.pieces()
+	l.step("install again changes nothing", func() { l.replaces(func() { l.says(l.changes("install"), "nothing to change") }) })
+	l.step("build bundle", l.bundle)
+	l.step("purge leaves nothing", l.purgeAll)
+	l.sizes()
+	cut()
+	l.step("install from the bundle without a way out", l.installOffline)
+	l.step("the doctor passes QD951 to QD958", l.doctor)
+	l.pieces()
+	l.step("purge leaves nothing", l.purgeAll)
+}
+
+func (l *life) pieces() {
 	for _, p := range pieces {
 		l.step("a job in "+p.image, func() { l.says(l.send(l.job(p.image, p.run)), p.want) })
 	}
-	l.step("install again changes nothing", func() { l.replaces(func() { l.says(l.changes("install"), "nothing to change") }) })
-	l.step("build bundle", l.bundle)
-	l.step("purge leaves nothing", func() {
-		l.says(l.changes("uninstall", "--purge"), "uninstalled from "+l.dir)
-		if d := l.left(); len(d) > 0 {
-			l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
-		}
-	})
-	l.sizes()
+}
+
+func (l *life) purgeAll() {
+	l.says(l.changes("uninstall", "--purge"), "uninstalled from "+l.dir)
+	if d := l.left(); len(d) > 0 {
+		l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
+	}
 }
 
 // wayOut gives the engine one to the registries, by a program that makes its connections
-// from the host: neither the host's interfaces nor its firewall change.
-func (l *life) wayOut() {
+// from the host: neither the host's interfaces nor its firewall change. It ends with cut.
+func (l *life) wayOut() (cut func()) {
 	l.t.Helper()
 	program, err := exec.LookPath("slirp4netns")
 	need.That(l.t, err == nil, "slirp4netns: apt-get install slirp4netns")
@@ -69,10 +81,12 @@ func (l *life) wayOut() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	cut = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	l.t.Cleanup(cut)
 	if _, err := isReady.Read(make([]byte, 1)); err != nil {
 		l.t.Fatalf("slirp4netns isn't ready: %v", err)
 	}
+	return cut
 }
 
 func (l *life) installShipped() {
@@ -102,10 +116,32 @@ func (l *life) job(image, run string) string {
 	return string(raw)
 }
 
+func (l *life) file() string { return filepath.Join(l.base, "quavon.bundle") }
+
 func (l *life) bundle() {
-	file := filepath.Join(l.t.TempDir(), "quavon.bundle")
-	l.run("build", "bundle", "-o", file)
-	l.says(l.run("build", "bundle", "--show", file), "  scanners\n", ", sound\n")
+	l.run("build", "bundle", "-o", l.file())
+	l.says(l.run("build", "bundle", "--show", l.file()), "  scanners\n", ", sound\n")
+}
+
+// installOffline has nothing of before: neither the engine's images, nor quavon's own, nor a
+// network for the command.
+func (l *life) installOffline() {
+	if err := os.RemoveAll(l.state); err != nil {
+		l.t.Fatal(err)
+	}
+	links := l.output("nsenter", "--net", "--target", strings.TrimSpace(l.read(filepath.Join(l.engine, "dockerd.pid"))), "ip", "-o", "link")
+	if have := l.docker("images", "--all", "--quiet"); have != "" || strings.Contains(links, "tap0") {
+		l.t.Errorf("before: images %q, and the engine's network is\n%s", have, links)
+	}
+	cmd := exec.Command("unshare", "--net", l.quavon, "install", "--sandbox", "--offline", l.file(),
+		"--accept-risk=unsigned-bundle", "--yes", "--lib", l.lib)
+	cmd.Dir, cmd.Env = l.dir, l.env
+	out, err := cmd.CombinedOutput()
+	l.t.Logf("%v\n%s", err, out)
+	l.says(string(out), "installed in "+l.dir, "7 images taken from ", "QD957 pass", "QD958 pass")
+	if _, unwell := l.services(); len(unwell) > 0 {
+		l.t.Errorf("not healthy: %v", unwell)
+	}
 }
 
 // sizes are of what is on disk, in the engine and in quavon's state.

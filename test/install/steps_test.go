@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/quavon/quavon/runner/image/source"
 )
 
 // changes runs a verb that changes the host. gVisor's place is the test's own.
@@ -33,7 +35,7 @@ func (l *life) again() {
 	l.docker("restart", "quavon-sandbox-runner-1")
 	l.replaces(func() { l.says(l.changes("install", "--network", "none"), "nothing to change") })
 	l.write("compose.override.yaml", "include: [\"oci://registry.example/more:1\"]\n")
-	l.says(l.run("install", "--dry-run", "--lib", l.lib), "which a dry run neither fetches nor looks at")
+	l.says(l.run("install", "--dry-run", "--lib", l.lib), "which a plan neither fetches nor looks at")
 	if err := os.Remove(filepath.Join(l.dir, "compose.override.yaml")); err != nil {
 		l.t.Fatal(err)
 	}
@@ -88,7 +90,9 @@ func (l *life) upgrade() {
 	l.box("second")
 	l.quavon, l.next = l.next, l.quavon
 	l.replaces(func() {
-		l.says(l.changes("install", "--network", "none"), "build box", "it was made of another executable", "draining sandbox-runner", "QD957 pass")
+		here := source.Host().String()
+		l.says(l.changes("install", "--network", "none"), "build box", "it was made of another executable",
+			"box "+here+": changed\n", "quavon "+here+": changed\n", "  →  ", "draining sandbox-runner", "QD957 pass")
 	}, "docker-guard", "sandbox-egress", "sandbox-runner")
 	if l.read("images.lock.json") == l.lock {
 		l.t.Error("the lock is the one before")
