@@ -24,8 +24,15 @@ func (w *Worker) Answers(ctx context.Context, answer func(context.Context, Chall
 	free := make(chan struct{}, atOnce)
 	var under sync.WaitGroup
 	defer under.Wait()
+	var heard []string
 	for ctx.Err() == nil {
-		for _, c := range w.challenges(ctx) {
+		asked, taken, err := w.challenges(ctx, heard)
+		if err == nil {
+			heard = taken
+		} else if ctx.Err() == nil {
+			w.q.log.Warn("looking for challenges failed", "error", err)
+		}
+		for _, c := range asked {
 			select {
 			case free <- struct{}{}:
 			case <-ctx.Done():
@@ -36,6 +43,9 @@ func (w *Worker) Answers(ctx context.Context, answer func(context.Context, Chall
 				<-free
 			})
 		}
+		if err == nil && len(heard) > 0 {
+			continue // they are to be dropped, and more may wait behind them
+		}
 		select {
 		case <-w.asked:
 		case <-time.After(askedPoll):
@@ -44,29 +54,32 @@ func (w *Worker) Answers(ctx context.Context, answer func(context.Context, Chall
 	}
 }
 
-// challenges takes those that wait for this runner and are genuine.
-func (w *Worker) challenges(ctx context.Context) []Challenge {
-	m, err := w.q.run(ctx, "look for challenges", askedScript, w.runner, strconv.Itoa(maxChallenge))
-	var raws []string
-	if err == nil {
-		raws, err = texts(m)
-	}
+// challenges are those that wait for this runner and are genuine; taken are the nonces of
+// all that were looked at. The ones heard before are dropped now, and not when they were
+// read: a reply that is lost must not take them with it.
+func (w *Worker) challenges(ctx context.Context, heard []string) (out []Challenge, taken []string, err error) {
+	args := append([]string{w.runner, strconv.Itoa(maxChallenge)}, heard...)
+	m, err := w.q.run(ctx, "look for challenges", askedScript, args...)
 	if err != nil {
-		if ctx.Err() == nil {
-			w.q.log.Warn("looking for challenges failed", "error", err)
-		}
-		return nil
+		return nil, nil, err
 	}
-	var out []Challenge
-	for _, raw := range raws {
-		c, err := w.challenge([]byte(raw))
+	list, err := rows(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range list {
+		if len(row) != 2 {
+			return nil, nil, errAnswer
+		}
+		taken = append(taken, row[0])
+		c, err := w.challenge([]byte(row[1]))
 		if err != nil {
 			w.q.log.Warn("challenge refused", "error", err)
 			continue
 		}
 		out = append(out, c)
 	}
-	return out
+	return out, taken, nil
 }
 
 // challenge opens one. Each is answered once.
@@ -78,8 +91,9 @@ func (w *Worker) challenge(raw []byte) (c Challenge, err error) {
 	if err := json.Unmarshal(e.Payload, &c); err != nil {
 		return c, w.q.counted(envelope.Refuse(envelope.Malformed, "a challenge"))
 	}
-	c.nonce, c.expiry = e.Nonce, e.Expiry
+	// What it asks for is its length: the asker's clock may show another time than ours.
 	now := time.Now()
+	c.nonce, c.expiry = e.Nonce, now.Add(e.Expiry.Sub(e.NotBefore))
 	if e.Expiry.After(now.Add(maxAsk + w.q.o.Skew)) {
 		return c, w.q.counted(envelope.Refuse(envelope.Malformed, "a challenge that never ends"))
 	}

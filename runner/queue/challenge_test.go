@@ -12,6 +12,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/quavon/quavon/runner/queue"
+	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/queue/envelope"
 )
 
@@ -110,6 +111,57 @@ func TestForgedChallenges(t *testing.T) {
 	}
 	if n.Load() != 1 {
 		t.Errorf("%d challenges were answered", n.Load())
+	}
+}
+
+// A reply that is lost on its way from Valkey takes no challenge with it.
+func TestChallengeOutlivesItsReply(t *testing.T) {
+	t.Parallel()
+	p := proxy(t, server(t).Socket)
+	doctor := open(t, server(t), nil)
+	runner := open(t, server(t), func(o *queue.Options) { o.Conn = conn.Settings{Addresses: []string{p.address}} })
+	nonce, raw := doctor.SealChallenge("r1", 10*time.Minute)
+	mark := raw[len(raw)-16:]
+	p.lose.Store(&mark)
+	n := answering(t, runner, "r1", func(queue.Challenge) []byte { return []byte("x") })
+	leave(t, client(t, server(t)), doctor, nonce, raw)
+	if p.lose.Load() != nil {
+		t.Error("no reply was lost")
+	}
+	eventually(t, "it is answered", func() bool { return n.Load() == 1 })
+}
+
+// A challenge gives its time whatever the asker's clock shows.
+func TestChallengeOfAnotherClock(t *testing.T) {
+	t.Parallel()
+	q := open(t, server(t), nil)
+	w := worker(t, q, "r1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for what, shown := range map[string]time.Duration{"slow": -50 * time.Second, "fast": 50 * time.Second} {
+		given := make(chan time.Duration, 1)
+		under, stop := context.WithCancel(ctx)
+		var answers sync.WaitGroup
+		answers.Go(func() {
+			w.Answers(under, func(ctx context.Context, _ queue.Challenge) []byte {
+				end, _ := ctx.Deadline()
+				given <- time.Until(end)
+				return nil
+			})
+		})
+		from := time.Now().Add(shown)
+		nonce, raw := q.SealChallengeAt("r1", from, from.Add(40*time.Second))
+		leave(t, client(t, server(t)), q, nonce, raw)
+		select {
+		case d := <-given:
+			if d <= 0 || d > 40*time.Second {
+				t.Errorf("a %s clock: %s of 40 s", what, d)
+			}
+		case <-time.After(patience):
+			t.Errorf("a %s clock: no challenge is answered", what)
+		}
+		stop()
+		answers.Wait()
 	}
 }
 

@@ -17,9 +17,15 @@ func (q *Queue) Base() string { return q.base }
 
 // SealChallenge is a challenge and its nonce, as Ask stores them.
 func (q *Queue) SealChallenge(runner string, valid time.Duration) (nonce string, raw []byte) {
-	n, now := envelope.NewNonce(), time.Now()
+	now := time.Now()
+	return q.SealChallengeAt(runner, now.Add(min(0, 2*valid)), now.Add(valid))
+}
+
+// SealChallengeAt is one by a clock that shows another time.
+func (q *Queue) SealChallengeAt(runner string, from, till time.Time) (nonce string, raw []byte) {
+	n := envelope.NewNonce()
 	raw, err := q.o.Keys.Seal(envelope.Envelope{
-		Context: q.challengeContext(runner), Nonce: n, NotBefore: now.Add(min(0, 2*valid)), Expiry: now.Add(valid), Payload: []byte(`{"check":"QD951"}`),
+		Context: q.challengeContext(runner), Nonce: n, NotBefore: from, Expiry: till, Payload: []byte(`{"check":"QD951"}`),
 	})
 	if err != nil {
 		panic(err)

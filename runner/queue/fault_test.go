@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -127,8 +129,10 @@ func TestCut(t *testing.T) {
 
 type cutter struct {
 	address string
-	mu      sync.Mutex
-	conns   map[net.Conn]bool
+	// lose is what the next reply to be lost holds, with its connection; nil loses none.
+	lose  atomic.Pointer[[]byte]
+	mu    sync.Mutex
+	conns map[net.Conn]bool
 }
 
 // proxy forwards to a socket, and cuts all its connections when asked.
@@ -153,11 +157,24 @@ func proxy(t testing.TB, socket string) *cutter {
 			p.mu.Lock()
 			p.conns[a], p.conns[b] = true, true
 			p.mu.Unlock()
-			go func() { _, _ = io.Copy(a, b); a.Close(); b.Close() }()
+			go func() { _, _ = io.Copy(replies{a, p}, b); a.Close(); b.Close() }()
 			go func() { _, _ = io.Copy(b, a); a.Close(); b.Close() }()
 		}
 	}()
 	return p
+}
+
+// replies are those to one client.
+type replies struct {
+	io.Writer
+	p *cutter
+}
+
+func (r replies) Write(b []byte) (int, error) {
+	if mark := r.p.lose.Load(); mark != nil && bytes.Contains(b, *mark) && r.p.lose.CompareAndSwap(mark, nil) {
+		return 0, errors.New("the reply is lost")
+	}
+	return r.Writer.Write(b)
 }
 
 func (p *cutter) cut() {
