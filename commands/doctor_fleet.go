@@ -19,7 +19,9 @@ const (
 
 // runners makes the checks of sandboxes those of the queue's runners.
 func (o *doctorOptions) runners(checks []*doctor.Check) (end func()) {
-	f := &fleet.Fleet{Name: o.settings.get(envQueue), Enterprise: o.edition() == editionEnterprise, Full: o.Full}
+	f := &fleet.Fleet{
+		Name: o.settings.get(envQueue), Enterprise: o.edition() == editionEnterprise, Full: o.Full, Heavy: heavyChecks,
+	}
 	var q *queue.Queue
 	f.Open = func(ctx context.Context) (fleet.Queue, error) {
 		qo, err := o.queueOptions()

@@ -4,19 +4,16 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/quavon/quavon/doctor"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/queue"
-	"github.com/quavon/quavon/runner/queue/envelope"
 )
 
 // Queue is what the checks need of one.
@@ -40,6 +37,8 @@ type Fleet struct {
 	Enterprise bool
 	// Full asks for long forms.
 	Full bool
+	// Heavy are the codes that a runner makes one at a time, see Answerer.
+	Heavy []string
 	// Keys looks at what this host and Valkey have to do with QD954.
 	Keys func(ctx context.Context) []doctor.Part
 
@@ -49,10 +48,11 @@ type Fleet struct {
 	// essential are the codes that a runner may not leave out.
 	essential map[string]bool
 
-	once    sync.Once
-	queue   Queue
-	records []queue.Record
-	err     error
+	once     sync.Once
+	queue    Queue
+	records  []queue.Record
+	contacts map[string]*contact
+	err      error
 }
 
 const noun = "runner"
@@ -63,9 +63,18 @@ func (f *Fleet) Bind(checks []*doctor.Check) {
 		"QD951": f.alive, "QD954": f.keys, "QD955": f.separation,
 	}
 	f.essential = map[string]bool{}
+	var heavy time.Duration // each may have to wait for all of the others
+	for _, c := range checks {
+		if slices.Contains(f.Heavy, c.Code) {
+			heavy += c.Timeout
+		}
+	}
 	for _, c := range checks {
 		f.essential[c.Code] = c.Essential
 		c.Needs = nil // another runner's failure is none of this one's
+		if slices.Contains(f.Heavy, c.Code) {
+			c.Timeout = heavy
+		}
 		if c.Run = run[c.Code]; c.Run == nil {
 			c.Run = func(ctx context.Context) doctor.Finding { return f.relay(ctx, c.Code) }
 		}
@@ -77,6 +86,10 @@ func (f *Fleet) look(ctx context.Context) error {
 	f.once.Do(func() {
 		if f.queue, f.err = f.Open(ctx); f.err == nil {
 			f.records, f.err = f.queue.Records(ctx)
+		}
+		f.contacts = map[string]*contact{}
+		for _, r := range f.records {
+			f.contacts[r.Runner] = &contact{}
 		}
 	})
 	return f.err
@@ -130,6 +143,9 @@ func (f *Fleet) relay(ctx context.Context, code string) doctor.Finding {
 // answer is what the runner that a record is of finds. Another one's word, or the word that
 // an essential check was left out, is none.
 func (f *Fleet) answer(ctx context.Context, h queue.Health, code string) doctor.Finding {
+	if !f.contact(ctx, h).ok {
+		return doctor.Unknown(fault.New("it does not answer: see QD951", muteFix))
+	}
 	got, facts, ok := f.ask(ctx, h.Runner, code)
 	switch {
 	case ok && !same(facts, h):
@@ -138,15 +154,6 @@ func (f *Fleet) answer(ctx context.Context, h queue.Health, code string) doctor.
 		return doctor.Unknown(fmt.Errorf("the runner says neither yes nor no, but %s: %s", got.State, got.Message))
 	}
 	return got
-}
-
-// same says whether an answer is of the runner that a record is of.
-func same(facts Facts, h queue.Health) bool { return facts.Host == h.Host && facts.Boot == h.Boot }
-
-func twoOfAName(facts Facts, h queue.Health) doctor.Finding {
-	return doctor.Failed(
-		fmt.Sprintf("two runners have this id: one on host %s wrote the record, one on host %s answers", h.Host, facts.Host),
-		"give each an id of its own: `quavon runner --id NAME`")
 }
 
 // ask asks one runner; ok says that it answered.
@@ -159,68 +166,6 @@ func (f *Fleet) ask(ctx context.Context, runner, code string) (got doctor.Findin
 		return doctor.Unknown(err), facts, false
 	}
 	return got, facts, true
-}
-
-// aliveTime is how long a runner may take to say what it is.
-const aliveTime = 15 * time.Second
-
-// alive shows that runners are there now, and what they say they are.
-func (f *Fleet) alive(ctx context.Context) doctor.Finding {
-	parts, err := f.each(ctx, f.identity)
-	if err != nil {
-		return doctor.Finding{State: doctor.Fail, Message: err.Error(), Fix: fault.Hint(err), Err: err}
-	}
-	for _, r := range f.records {
-		if r.Err != nil {
-			parts = append(parts, doctor.Part{Subject: r.Runner, Finding: stranger(r.Err)})
-		}
-	}
-	if len(parts) == 0 {
-		return doctor.Failed(fmt.Sprintf("no runner of the queue %q is alive", f.Name),
-			"start one: `quavon runner --valkey-url-file FILE --signing-key-file FILE`, "+
-				"or `docker compose --profile sandbox up -d sandbox-runner`")
-	}
-	return doctor.Together(noun, parts)
-}
-
-// stranger is a record that isn't genuine.
-func stranger(err error) doctor.Finding {
-	fix := "look at who else can write to Valkey"
-	if envelope.CauseOf(err) == envelope.WrongKey {
-		fix = "give the runner and this command the same sandbox_signing_key, and start the runner again"
-	}
-	if envelope.CauseOf(err) == envelope.Expired || envelope.CauseOf(err) == envelope.TooEarly {
-		fix = "set both hosts' clocks: see QD905"
-	}
-	return doctor.Failed("its record is not believed: "+err.Error(), fix)
-}
-
-var errMute = errors.New("the runner says nothing")
-
-func (f *Fleet) identity(ctx context.Context, h queue.Health) doctor.Finding {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(f.aliveTime, aliveTime), errMute)
-	defer cancel()
-	got, facts, ok := f.ask(ctx, h.Runner, "QD951")
-	switch {
-	case !ok:
-		return doctor.Failed("it has a record, but does not answer: "+got.Message, "look at its log, and start it again")
-	case !same(facts, h):
-		return twoOfAName(facts, h)
-	}
-	got.Message += ", host " + h.Host
-	got.Details = append(got.Details, fmt.Sprintf("state %s%s, %d of %d slots busy, quavon %s", h.State, because(h.Why), h.Busy, h.Slots,
-		facts.Version))
-	if h.State != queue.StateHealthy && got.State == doctor.Pass {
-		got.State, got.Fix = doctor.Warn, "see QD957: jobs are given to healthy runners only"
-	}
-	return got
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return " (" + strings.ReplaceAll(why, "\n", " ") + ")"
 }
 
 // keys looks at this side's keys and rights, and asks runners for theirs.
@@ -244,11 +189,13 @@ func (f *Fleet) keys(ctx context.Context) doctor.Finding {
 // sameKey challenges a runner. It could read the challenge and seal the answer: it has
 // one of our keys. Which of them seals shows whether a rotation stands half way.
 func (f *Fleet) sameKey(ctx context.Context, h queue.Health) doctor.Finding {
+	if c := f.contact(ctx, h); !c.ok {
+		return doctor.Failed("it did not meet the challenge: "+c.found.Message, keyFix)
+	}
 	got, facts, ok := f.ask(ctx, h.Runner, "QD954")
 	switch {
 	case !ok:
-		return doctor.Failed("it did not meet the challenge: "+got.Message,
-			"give the runner and this command the same sandbox_signing_key, and start the runner again")
+		return doctor.Failed("it did not meet the challenge: "+got.Message, keyFix)
 	case !same(facts, h):
 		return twoOfAName(facts, h)
 	case facts.Key != f.Facts.Key && got.State == doctor.Pass:

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,10 +38,20 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, server: queuetest.Start(t), key: bytes.Repeat([]byte("k1"), 16)}
-	w.fleet = &fleet.Fleet{
+	w.fleet = newFleet(w)
+	return w
+}
+
+func newFleet(w *world) *fleet.Fleet {
+	return &fleet.Fleet{
 		Name: "default", Facts: w.facts("api", w.key), Open: func(context.Context) (fleet.Queue, error) { return w.open(w.key), nil },
 	}
-	return w
+}
+
+// again makes the fleet anew, as the next doctor does.
+func (w *world) again() {
+	f := w.fleet
+	w.fleet = &fleet.Fleet{Name: f.Name, Facts: f.Facts, Open: f.Open, Keys: f.Keys, Enterprise: f.Enterprise}
 }
 
 func keyring(t *testing.T, key []byte) *envelope.Keyring {
@@ -143,6 +154,26 @@ func (w *world) golden(name, code string) {
 	}
 }
 
+// follows do what the fix of a state of TestFails says, where that is about runners and not
+// about what one has found: then the check holds.
+var follows = map[string]func(w *world){
+	"QD951-no-runner": start, "QD951-mute": start, "QD957-mute": start, "QD954-other-key": start,
+	"QD951-other-key":     func(w *world) { w.well("r2", "h2", nil) },
+	"QD951-no-valkey":     func(w *world) { w.fleet.Open = newFleet(w).Open; start(w) },
+	"QD951-two-of-a-name": idsOfTheirOwn, "QD957-two-of-a-name": idsOfTheirOwn, "QD954-two-of-a-name": idsOfTheirOwn,
+	"QD954-rotation":             func(w *world) { w.fleet.Facts = newFleet(w).Facts },
+	"QD955-same-host":            func(w *world) { w.well("r1", "another", nil) },
+	"QD955-same-host-enterprise": func(w *world) { w.well("r2", "another", nil) },
+	"QD955-same-kernel":          func(w *world) { w.well("r1", "another", nil) },
+}
+
+func start(w *world) { w.well("r1", "h1", nil) }
+
+func idsOfTheirOwn(w *world) {
+	w.well("r1", "h1", nil)
+	w.well("r2", "h2", nil)
+}
+
 // TestFails shows for each code a state in which it fails, with its message and fix.
 func TestFails(t *testing.T) {
 	t.Parallel()
@@ -157,6 +188,7 @@ func TestFails(t *testing.T) {
 			w.runner("r2", nil, queue.Health{}, other)
 		}},
 		"QD951-mute": {"QD951", func(w *world) { w.runner("r1", nil, queue.Health{Host: "h1"}, w.key) }},
+		"QD957-mute": {"QD957", func(w *world) { w.runner("r1", nil, queue.Health{Host: "h1"}, w.key) }},
 		"QD951-two-of-a-name": {"QD951", func(w *world) {
 			w.well("r1", "h1", nil)
 			w.runner("r1", nil, queue.Health{Host: "h2"}, w.key)
@@ -220,11 +252,20 @@ func TestFails(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			fleet.SetAliveTime(t, w.fleet, 2*time.Minute)
-			if name == "QD951-mute" {
+			if strings.HasSuffix(name, "-mute") {
 				fleet.SetAliveTime(t, w.fleet, 3*time.Second) // that it is asked in
 			}
 			c.make(w)
 			w.golden(name, c.code)
+			follow := follows[name]
+			if follow == nil {
+				return
+			}
+			w.again()
+			follow(w)
+			if f := w.check(c.code); f.State != doctor.Pass {
+				t.Errorf("after its fix: %s %s %v", f.State, f.Message, f.Parts)
+			}
 		})
 	}
 }
@@ -338,5 +379,50 @@ func TestAnswersInTime(t *testing.T) {
 	a.Answer(ctx, queue.Challenge{Check: "QD956"})
 	if outer, _ := ctx.Deadline(); inner.IsZero() || outer.Sub(inner) < 30*time.Second {
 		t.Errorf("the check ends at %v, who asks at %v", inner, outer)
+	}
+}
+
+// TestHeavyOneAtATime: heavy checks wait for each other, and who asks hears it when one
+// has waited for as long as it may; the others don't wait.
+func TestHeavyOneAtATime(t *testing.T) {
+	t.Parallel()
+	under, over := make(chan struct{}), make(chan struct{})
+	pass := func(context.Context) doctor.Finding { return doctor.Passed("made") }
+	a := &fleet.Answerer{Heavy: []string{"QD956", "QD957"}, Checks: []*doctor.Check{
+		{Code: "QD951", Run: pass}, {Code: "QD956", Run: pass}, {Code: "QD957", Run: func(context.Context) doctor.Finding {
+			close(under)
+			<-over
+			return doctor.Passed("made")
+		}},
+	}}
+	var long sync.WaitGroup
+	long.Go(func() { a.Answer(t.Context(), queue.Challenge{Check: "QD957"}) })
+	<-under
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if doc := a.Answer(ctx, queue.Challenge{Check: "QD956"}); !strings.Contains(string(doc), "other checks of this runner") {
+		t.Errorf("beside another: %s", doc)
+	}
+	if doc := a.Answer(t.Context(), queue.Challenge{Check: "QD951"}); !strings.Contains(string(doc), "made") {
+		t.Errorf("a light one: %s", doc)
+	}
+	close(over)
+	long.Wait()
+	if doc := a.Answer(t.Context(), queue.Challenge{Check: "QD956"}); !strings.Contains(string(doc), "made") {
+		t.Errorf("afterwards: %s", doc)
+	}
+}
+
+// TestHeavyTime: each of the heavy checks has the time of all, since it may be the last.
+func TestHeavyTime(t *testing.T) {
+	t.Parallel()
+	checks := []*doctor.Check{
+		{Code: "QD952", Timeout: time.Minute}, {Code: "QD956", Timeout: 2 * time.Minute}, {Code: "QD957", Timeout: 10 * time.Minute},
+	}
+	(&fleet.Fleet{Heavy: []string{"QD956", "QD957"}}).Bind(checks)
+	for i, want := range []time.Duration{time.Minute, 12 * time.Minute, 12 * time.Minute} {
+		if got := checks[i].Timeout; got != want {
+			t.Errorf("%s has %s, want %s", checks[i].Code, got, want)
+		}
 	}
 }
