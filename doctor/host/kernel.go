@@ -97,15 +97,17 @@ func (c Config) modules(context.Context) doctor.Finding {
 // microcode tells the processor's revision of it and the package that brings newer;
 // "" when the processor doesn't say, as in some virtual machines.
 func (c Config) microcode() (revision, pkg string) {
+	pkg = map[string]string{"GenuineIntel": "intel-microcode", "AuthenticAMD": "amd64-microcode"}[c.cpuinfo("vendor_id")]
+	return c.cpuinfo("microcode"), pkg
+}
+
+// cpuinfo is what the first processor says under a name, "" for nothing.
+func (c Config) cpuinfo(name string) string {
 	data, _ := c.Host.ReadFile("/proc/cpuinfo") // only adds to a message
 	for line := range strings.Lines(string(data)) {
-		name, value, _ := strings.Cut(line, ":")
-		switch value = strings.TrimSpace(value); strings.TrimSpace(name) {
-		case "vendor_id":
-			pkg = map[string]string{"GenuineIntel": "intel-microcode", "AuthenticAMD": "amd64-microcode"}[value]
-		case "microcode":
-			return value, pkg
+		if n, value, _ := strings.Cut(line, ":"); strings.TrimSpace(n) == name {
+			return strings.TrimSpace(value)
 		}
 	}
-	return "", pkg
+	return ""
 }

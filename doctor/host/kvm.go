@@ -28,7 +28,7 @@ func (c Config) makeVM(context.Context) doctor.Finding {
 	case err == nil:
 		return c.nested()
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return doctor.Failed("this host can't make virtual machines; the backends runsc and docker-runsc need none", "",
+		return doctor.Failed("this host can't make virtual machines; the backends runsc and docker-runsc need none", c.loadKVM(),
 			fmt.Sprintf("%s /dev/kvm: %v", step, err))
 	case step == "open" && errors.Is(err, unix.EACCES):
 		return c.kvmDenied()
@@ -38,6 +38,15 @@ func (c Config) makeVM(context.Context) doctor.Finding {
 		return doctor.Failed("/dev/kvm isn't the KVM that is known here: "+err.Error(), "")
 	}
 	return doctor.Unknown(fmt.Errorf("%s of /dev/kvm: %w", step, err))
+}
+
+// loadKVM names the module for this processor, "" where that isn't known.
+func (c Config) loadKVM() string {
+	module := map[string]string{"GenuineIntel": "kvm_intel", "AuthenticAMD": "kvm_amd"}[c.cpuinfo("vendor_id")]
+	if module == "" {
+		return ""
+	}
+	return "run `modprobe " + module + "`; where it isn't to be had, switch virtualisation on in the firmware, or in the machine below"
 }
 
 func (c Config) nested() doctor.Finding {

@@ -34,7 +34,7 @@ func (c Config) machine() []*doctor.Check {
 		},
 		{
 			Code: "QD905", Name: "clock", Title: "the clock is right", Group: groupHost, Severity: doctor.Failure,
-			DefaultFix: "set the clock, and let chrony or systemd-timesyncd keep it", Run: c.clock,
+			DefaultFix: "have the clock kept: `timedatectl set-ntp true`, or `apt install chrony`", Run: c.clock,
 		},
 		{
 			Code: "QD906", Name: "processor", Title: "the kernel knows no open hole of the processor", Group: groupHost,

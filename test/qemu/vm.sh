@@ -2,20 +2,31 @@
 # Runs a command as root in an emulated machine with Debian's own kernel and pure
 # cgroup v2, which this kind of build machine doesn't have. No KVM, no network.
 #
-#   vm.sh [-t SECONDS] [-d DATE] FILE… -- COMMAND…
+#   vm.sh [-t SECONDS] [-d DATE] [-q ARGUMENTS] [-p PARAMETERS] [-k MODULES] FILE… -- COMMAND…
 #
 # The files are in /t, the working directory; /usr/bin has busybox; /var/lib is ext4.
-# The machine's clock starts at the date, such as 2031-02-03T04:05:06.
+# The machine's clock starts at the date, such as 2031-02-03T04:05:06. qemu gets the
+# arguments too, such as "-smp 2,threads=2", and the kernel the parameters; the modules, such
+# as "tun kvm-amd", can be loaded there, and aren't.
 # The exit code is the command's; 3 when the machine did not get that far.
 set -euo pipefail
 
 . "$(dirname "$0")/kernel.sh"
-limit=600 day=
-if [[ ${1:-} == -t ]]; then limit=$2; shift 2; fi
-if [[ ${1:-} == -d ]]; then day=$2; shift 2; fi
+limit=600 day='' arguments=() parameters='' loadable=()
+while getopts t:d:q:p:k: option; do
+  case $option in
+    t) limit=$OPTARG ;;
+    d) day=$OPTARG ;;
+    q) read -ra arguments <<<"$OPTARG" ;;
+    p) parameters=$OPTARG ;;
+    k) read -ra loadable <<<"$OPTARG" ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
 files=()
 while [[ $# -gt 0 && $1 != -- ]]; do files+=("$1"); shift; done
-[[ $# -ge 2 ]] || { sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+[[ $# -ge 2 ]] || { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 shift
 
 kernel=$(fetch_kernel)
@@ -37,6 +48,11 @@ for tool in mkfs.ext4 e2fsck resize2fs; do
 done
 for module in loop overlay erofs; do
   find "$kernel/lib/modules" -name "$module.ko*" -exec cp {} "$tree/modules/" \;
+done
+release=$(ls "$kernel/lib/modules")
+mkdir -p "$tree/usr/lib/modules/$release"
+for module in "${loadable[@]}"; do
+  find "$kernel/lib/modules" -name "$module.ko*" -exec cp {} "$tree/usr/lib/modules/$release/" \;
 done
 cp -- "${files[@]}" "$tree/t/"
 echo 'root:x:0:0:root:/root:/bin/sh' >"$tree/etc/passwd"
@@ -70,8 +86,8 @@ chmod 755 "$tree/init"
 
 # The command's output is all that reaches our stdout.
 timeout --foreground "$limit" qemu-system-x86_64 -M pc,accel=tcg -cpu max -smp 2 -m 5G ${day:+-rtc base=$day} -nographic -no-reboot \
-  -nodefaults -serial stdio -kernel "$kernel"/boot/vmlinuz-* -initrd "$tree.cpio" \
-  -append 'console=ttyS0 quiet panic=-1 rdinit=/init' </dev/null | tr -d '\r' | tee "$tree.log" |
+  -nodefaults -serial stdio "${arguments[@]}" -kernel "$kernel"/boot/vmlinuz-* -initrd "$tree.cpio" \
+  -append "console=ttyS0 quiet panic=-1 rdinit=/init $parameters" </dev/null | tr -d '\r' | tee "$tree.log" |
   sed -un '/^machine: start$/,/^machine: exit /{/^machine: /!p}' || true
 code=$(sed -n 's/^machine: exit \([0-9]*\)$/\1/p' "$tree.log")
 exit "${code:-3}"
