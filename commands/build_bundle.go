@@ -87,6 +87,9 @@ func (o *buildBundleOptions) pack(ctx context.Context) (err error) {
 	if info, err := os.Stat(o.Output); err == nil && !info.Mode().IsRegular() {
 		return fault.New(o.Output+" is no file, and would be replaced by one", "use -o with the name of a file")
 	}
+	if err := fileFlag("-o", o.Output); err != nil {
+		return err
+	}
 	p, err := o.packer()
 	if err != nil {
 		return err

@@ -3,8 +3,10 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -91,6 +93,9 @@ func buildImages(cmd *cobra.Command, o *buildImagesOptions) (err error) {
 	if o.Check && o.Diff {
 		return &usageError{cmd, fault.New("--check and --diff at once", "--check builds nothing, --diff builds: use one")}
 	}
+	if err := checkNetwork(o.Network); err != nil {
+		return &usageError{cmd, err}
+	}
 	b, done, err := o.builder()
 	if err != nil {
 		return err
@@ -110,6 +115,14 @@ func buildImages(cmd *cobra.Command, o *buildImagesOptions) (err error) {
 		return o.showDiff(b, r)
 	}
 	return o.showBuilt(b, r)
+}
+
+// checkNetwork refuses what no builder knows, before one is asked.
+func checkNetwork(name string) error {
+	if slices.Contains([]string{"", "default", "host", "none"}, name) {
+		return nil
+	}
+	return fault.New(fmt.Sprintf("--network %.80q is unknown", name), "use default, host or none")
 }
 
 // builder is what the flags ask for. done removes what it left.

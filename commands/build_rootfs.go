@@ -74,6 +74,9 @@ func buildRootfs(cmd *cobra.Command, o *buildRootfsOptions) error {
 	if err := options.Check(); err != nil {
 		return &usageError{cmd, err}
 	}
+	if err := fileFlag("-o", o.Output); err != nil {
+		return err
+	}
 	store, err := openImages()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,10 +93,8 @@ func (o *fixOptions) check() error {
 		return fault.New(fmt.Sprintf("--output %q is unknown", o.Output), "use text or json")
 	case len(o.NetCIDR) > 0 && len(o.Net) == 0:
 		return fault.New("--net-private without --net", "name the hosts that may be there: --net HOST")
-	case o.Timeout < 0 || o.CPUs < 0:
-		return fault.New("a limit is negative", "use 0 for no limit")
 	}
-	return checkBackend(o.Backend)
+	return cmp.Or(negative("use 0 for no limit", limit{"--timeout", o.Timeout < 0}, limit{"--cpus", o.CPUs < 0}), checkBackend(o.Backend))
 }
 
 // fixText writes a comparison for a person.

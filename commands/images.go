@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image"
 	"github.com/quavon/quavon/runner/image/source"
 )
@@ -32,6 +34,14 @@ func newImages(p *program) *cobra.Command {
 	cmd.AddCommand(newImagesPull(p), newImagesImport(p), newImagesLs(p), newImagesInspect(p))
 	cmd.AddCommand(newImagesVerify(p), newImagesRm(p), newImagesGC(p))
 	return cmd
+}
+
+// checkImageName refuses a --name that nobody could tell from what stands around it.
+func checkImageName(name string) error {
+	if len(name) <= 200 && !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return nil
+	}
+	return fault.New(fmt.Sprintf("--name %.80q can't be used", name), "use letters and digits, at most 200")
 }
 
 // add imports an image, shows how far it is, and says what became of it.

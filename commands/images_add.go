@@ -39,6 +39,9 @@ Without an argument every registry image of images.lock.json is fetched.`,
 			} else if o.Name != "" {
 				return &usageError{cmd, fault.New("--name without a reference", "images of the lock have their names from there")}
 			}
+			if err := checkImageName(o.Name); err != nil {
+				return &usageError{cmd, err}
+			}
 			return pull(cmd.Context(), o)
 		},
 	}
@@ -165,6 +168,9 @@ wrote, packed or not, or from the Docker daemon.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.From = args[0]
+			if err := checkImageName(o.Name); err != nil {
+				return &usageError{cmd, err}
+			}
 			return importImage(cmd, o)
 		},
 	}

@@ -162,11 +162,18 @@ func (o *installOptions) check() (err error) {
 			return fault.New(fmt.Sprintf("there is no risk %q", risk), "use "+phase.RestartDocker+" or "+bundle.UnsignedRisk)
 		}
 	}
+	if err := checkNetwork(o.Network); err != nil {
+		return err
+	}
 	if err := o.Offline.check(append(o.Secrets, o.Runsc, o.RunscSum, o.Network)...); err != nil {
 		return err
 	}
-	if o.Dir, err = filepath.Abs(o.Dir); err != nil || o.Dir == "/" {
-		return fault.New("--dir can't be used", "name a directory for the installation")
+	const hint = "name a directory for the installation"
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return fault.Wrap(err, "--dir can't be found", hint)
+	}
+	if o.Dir == "/" {
+		return fault.New("--dir can't be /", hint)
 	}
 	return nil
 }

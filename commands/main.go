@@ -97,9 +97,10 @@ func (w *firstError) first() error {
 
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "quavon",
-		Short: "Run untrusted code in throwaway sandboxes",
-		Long:  "Quavon runs code that nobody trusts in throwaway sandboxes, and shows what it did.",
+		Use:     "quavon",
+		Short:   "Run untrusted code in throwaway sandboxes",
+		Version: ownVersion(),
+		Long:    "Quavon runs code that nobody trusts in throwaway sandboxes, and shows what it did.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return &usageError{cmd, fmt.Errorf("%q is not a command of quavon", args[0])}
@@ -116,6 +117,8 @@ func newRoot(p *program) *cobra.Command {
 			return p.openLog()
 		},
 	}
+	root.SetVersionTemplate("quavon {{.Version}}\n")
+	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	root.PersistentFlags().StringVar(&p.logFormat, "log-format", "text", "format of messages on stderr: text or json")
 	root.PersistentFlags().StringVar(&p.logLevel, "log-level", "warn", "least severe messages to show: debug, info, warn or error")
@@ -136,13 +139,22 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// usageArgs makes a wrong number of arguments a usage error.
+// usageArgs makes a wrong number of arguments a usage error, in our words.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &usageError{cmd, err}
+		if check(cmd, args) == nil {
+			return nil
 		}
-		return nil
+		for i := len(args) - 1; i >= 0; i-- {
+			switch {
+			case check(cmd, args[:i]) != nil:
+			case cmd.HasSubCommands():
+				return &usageError{cmd, fmt.Errorf("%q is not a command of %s", args[i], cmd.CommandPath())}
+			default:
+				return &usageError{cmd, fmt.Errorf("%q is one argument too many", args[i])}
+			}
+		}
+		return &usageError{cmd, fault.New("an argument is missing", "write "+cmd.UseLine())}
 	}
 }
 
@@ -215,6 +227,22 @@ func printable(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// newHelp is cobra's own, but for what isn't there: that is a mistake, and no reason to
+// show something else.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return &usageError{cmd.Root(), fmt.Errorf("%q is not a command of quavon", strings.Join(args, " "))}
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }
 
 func newExitCodes() *cobra.Command {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -152,13 +153,24 @@ func (o *runOptions) check() error {
 	case o.CacheMode != "keep" && o.CacheMode != "ro":
 		return fault.New(fmt.Sprintf("--cache-mode %q is unknown", o.CacheMode), "use keep or ro")
 	}
-	for _, limit := range []struct {
-		flag     string
-		negative bool
-	}{{"--timeout", o.Timeout < 0}, {"--grace", o.Grace < 0}, {"--pids", o.Pids < 0}, {"--cpus", o.CPUs < 0}} {
-		if limit.negative {
-			return fault.New(limit.flag+" is negative", "use 0 for no limit")
+	if o.Grace < 0 {
+		return fault.New("--grace is negative", "use 0 to kill at once")
+	}
+	return cmp.Or(negative("use 0 for no limit", limit{"--timeout", o.Timeout < 0}, limit{"--pids", o.Pids < 0}, limit{"--cpus", o.CPUs < 0}),
+		checkBackend(o.Backend))
+}
+
+// limit is a flag, and whether it is below zero.
+type limit struct {
+	flag     string
+	negative bool
+}
+
+func negative(hint string, limits ...limit) error {
+	for _, l := range limits {
+		if l.negative {
+			return fault.New(l.flag+" is negative", hint)
 		}
 	}
-	return checkBackend(o.Backend)
+	return nil
 }

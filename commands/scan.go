@@ -112,10 +112,10 @@ func (o *scanOptions) check() error {
 		return fault.New(fmt.Sprintf("--output %q is unknown", o.Output), "use text, json or sarif")
 	case o.Submit && o.Modules != "":
 		return fault.New("--submit can't send --modules", "vendor the modules, or scan here")
-	case o.Timeout <= 0 || o.CPUs < 0:
-		return fault.New("a limit is negative, or --timeout zero", "use 0 for no limit of --cpus")
+	case o.Timeout <= 0:
+		return fault.New("--timeout leaves a scanner no time", "write one such as 10m")
 	}
-	return cmp.Or(checkBackend(o.Backend), fileFlag("--sarif", o.SARIF))
+	return cmp.Or(negative("use 0 for no limit", limit{"--cpus", o.CPUs < 0}), checkBackend(o.Backend), fileFlag("--sarif", o.SARIF))
 }
 
 // couldNotRun gives errors that have no exit code yet that of a scan that could not

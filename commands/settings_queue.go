@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"net"
 	"path"
 	"strconv"
@@ -55,6 +56,9 @@ func (s *settings) valkey() (c conn.Settings, err error) {
 	case path.IsAbs(s.get("VALKEY_HOST")):
 		c.Addresses = []string{s.get("VALKEY_HOST")}
 	case s.get("VALKEY_HOST") != "":
+		if _, err := strconv.ParseUint(s.get("VALKEY_PORT"), 10, 16); err != nil {
+			return c, fault.New(fmt.Sprintf("VALKEY_PORT %.20q is no port", s.get("VALKEY_PORT")), "write a number, such as 6379")
+		}
 		c.Addresses = []string{net.JoinHostPort(strings.Trim(s.get("VALKEY_HOST"), "[]"), s.get("VALKEY_PORT"))}
 	default:
 		return c, fault.New("it isn't said where Valkey is", "set "+envValkeyURL+"_FILE to a file with its URL, or VALKEY_HOST")

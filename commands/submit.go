@@ -148,10 +148,14 @@ func (o *submitOptions) check() error {
 		return fault.New("--out without --collect", "say which files: --collect 'PATTERN'")
 	case len(o.Collect) > 0 && o.Out == "" && !o.Detach:
 		return fault.New("--collect without --out", "name a directory for the files: --out DIR")
-	case o.Timeout < 0 || o.StartIn < 0 || o.Attempts < 0 || o.Pids < 0 || o.CPUs < 0:
-		return fault.New("a limit is negative", "leave it out for the default")
 	}
-	return nil
+	for flag, id := range map[string]string{"--wait": o.Wait, "--cancel": o.Cancel} {
+		if id != "" && !job.ValidID(id) {
+			return fault.New(fmt.Sprintf("%s %.80q is no job's id", flag, id), "write the one that `quavon submit --detach` printed")
+		}
+	}
+	return negative("leave it out for the default", limit{"--timeout", o.Timeout < 0}, limit{"--start-in", o.StartIn < 0},
+		limit{"--attempts", o.Attempts < 0}, limit{"--pids", o.Pids < 0}, limit{"--cpus", o.CPUs < 0})
 }
 
 // job is the job that the flags and the job file ask for. Flags count more.

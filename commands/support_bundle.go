@@ -70,6 +70,11 @@ func makeBundle(ctx context.Context, o *bundleOptions) error {
 	if len(to) > 0 && !strings.HasSuffix(file, bundle.AgeEnding) {
 		file += bundle.AgeEnding
 	}
+	if !o.DryRun {
+		if err := fileFlag("--file", file); err != nil {
+			return err
+		}
+	}
 	b, err := o.fill(ctx)
 	if err != nil {
 		return err

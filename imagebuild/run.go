@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -48,6 +49,9 @@ func (b *Builder) Run(ctx context.Context, names []string, trial bool) (*Result,
 	images, err := b.named(names)
 	if err != nil {
 		return nil, err
+	}
+	if b.Platforms != nil && !slices.ContainsFunc(images, func(i *declare.Image) bool { return len(b.platforms(i)) > 0 }) {
+		return nil, fault.New(fmt.Sprintf("nothing is declared for %s", joined(b.Platforms)), "name a platform that the declaration has with --platform")
 	}
 	r := &Result{Before: files.current}
 	after := files.start(b)
@@ -118,6 +122,14 @@ func exclude(ctx context.Context, path string) (func(), error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
+}
+
+func joined(platforms []v1.Platform) string {
+	var names []string
+	for _, p := range platforms {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // named finds declared images.

@@ -103,14 +103,18 @@ func (c *Client) Submit(ctx context.Context, j Job) (*Ticket, error) {
 	if snapshot != nil {
 		defer snapshot.Close()
 	}
-	ticket, err := c.q.Submit(ctx, queue.Job{
-		ID: t.Spec.ID, Tenant: cmp.Or(j.Tenant, "default"), Priority: j.Priority.queue(), Class: t.Class(), Payload: payload,
-		StartIn: time.Duration(j.StartIn), RunFor: t.Spec.Limits.Wall + handling, Attempts: j.Attempts,
-	}, reader(snapshot))
+	ticket, err := c.q.Submit(ctx, j.queued(t, payload), reader(snapshot))
 	if err != nil {
 		return nil, err
 	}
 	return &Ticket{t: ticket}, nil
+}
+
+func (j *Job) queued(t task.Task, payload []byte) queue.Job {
+	return queue.Job{
+		ID: t.Spec.ID, Tenant: cmp.Or(j.Tenant, "default"), Priority: j.Priority.queue(), Class: t.Class(), Payload: payload,
+		StartIn: time.Duration(j.StartIn), RunFor: t.Spec.Limits.Wall + handling, Attempts: j.Attempts,
+	}
 }
 
 // handling is how long an attempt may take besides its steps: to fetch the workspace,

@@ -138,8 +138,11 @@ func Read(r io.Reader) (Job, error) {
 
 // Check refuses a job that no runner would take, without asking any. Submit does so too.
 func (j *Job) Check() error {
-	_, err := j.task("job-check")
-	return err
+	t, err := j.task("job-check")
+	if err != nil {
+		return err
+	}
+	return j.queued(t, nil).Check()
 }
 
 // task is the job as it travels.

@@ -56,6 +56,9 @@ var (
 	validClass  = regexp.MustCompile(`^[a-z0-9:._/-]{1,100}$`)
 )
 
+// Check refuses what Submit would refuse, without asking Valkey.
+func (j Job) Check() error { return j.complete() }
+
 func (j *Job) complete() error {
 	if j.Priority == "" {
 		j.Priority = Batch
