@@ -35,7 +35,8 @@ const egressExample = `  quavon egress --registries registry.example,http://mirr
     --valkey-url-file /run/secrets/valkey_egress_url
   quavon egress --check --listen 10.201.255.1:3128`
 
-// Names of the egress service's settings; envRegistries is the runner's too.
+// Names of the egress service's settings; envRegistries and envEgressPrivate are the
+// runner's too.
 const (
 	envEgressListen  = "QUAVON_SANDBOX_EGRESS_LISTEN"
 	envEgressPrivate = "QUAVON_SANDBOX_EGRESS_PRIVATE"
@@ -78,13 +79,14 @@ func newEgress(p *program, run func(context.Context, *egressOptions) error) *cob
 }
 
 // policy is what any job may reach at most.
-func (o *egressOptions) policy() (policy.Policy, error) {
-	p, err := policy.New(words(o.settings.get(envRegistries)), words(o.settings.get(envEgressPrivate)))
-	if err != nil {
+func (s *settings) policy() (policy.Policy, error) {
+	rules := words(s.get(envRegistries))
+	if p, err := policy.New(rules, nil); err != nil {
 		return p, fault.Wrap(err, envRegistries, "write HOST, *.HOST, http://HOST/PATH or tcp://HOST:PORT, separated by commas")
 	}
-	if len(p.Rules) == 0 { // off by default, in an installation where the service runs
-		o.Log.Warn("no registries are named: everything is refused", "setting", envRegistries)
+	p, err := policy.New(rules, words(s.get(envEgressPrivate)))
+	if err != nil {
+		return p, fault.Wrap(err, envEgressPrivate, "write networks, such as 10.1.0.0/16, separated by commas")
 	}
 	return p, nil
 }
@@ -107,7 +109,14 @@ func runEgress(ctx context.Context, o *egressOptions) error {
 		}
 		return nil
 	}
-	p, err := o.policy()
+	p, err := o.settings.policy()
+	if err != nil {
+		return err
+	}
+	if len(p.Rules) == 0 { // off by default, in an installation where the service runs
+		o.Log.Warn("no registries are named: everything is refused", "setting", envRegistries)
+	}
+	up, err := o.upstream()
 	if err != nil {
 		return err
 	}
@@ -122,7 +131,7 @@ func runEgress(ctx context.Context, o *egressOptions) error {
 	}
 	o.Log.Info("egress service started", "listen", l.Addr().String(), "rules", len(p.Rules))
 	s := &egress.Service{
-		Proxy:  proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log}),
+		Proxy:  proxy.New(proxy.Config{Operator: p, Upstream: up, Log: o.Log}),
 		Tokens: token.Store{Client: client}, Log: o.Log,
 	}
 	return s.Serve(ctx, l)

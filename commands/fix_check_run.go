@@ -139,6 +139,9 @@ func (o *fixOptions) run(ctx context.Context, r *runner.Runner, spec job.Spec, p
 	if res.Reason == job.ReasonCancelled {
 		return nil, &exitError{exitCodeFor(ctx, res), fault.New("the check was interrupted", "")}
 	}
+	if what := refusals(res); what != "" {
+		o.say(what, "it takes a rule of the policy's allow and one of --net; docs/egress.md explains the reasons")
+	}
 	ran := plan.Outcomes(res)
 	if res.Reason != job.ReasonNone && !slices.ContainsFunc(ran, func(r fix.Ran) bool { return r.Outcome == fix.TimedOut }) {
 		o.say(fmt.Sprintf("%s: %s", res.Reason, res.Message), "")

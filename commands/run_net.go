@@ -2,8 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/quavon/quavon/runner"
@@ -27,16 +25,11 @@ func (o *runOptions) door() (runner.Door, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, "--net-private", "write a network, such as 10.1.0.0/16").WithCode(string(job.ReasonRejected))
 	}
-	return egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log})}, nil
-}
-
-// upstreamProxy is the caller's own proxy, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
-func upstreamProxy(scheme policy.Scheme, name policy.Name, port uint16) (*url.URL, error) {
-	if scheme != policy.HTTP {
-		scheme = policy.HTTPS
+	up, err := o.upstream()
+	if err != nil {
+		return nil, err
 	}
-	to := &url.URL{Scheme: string(scheme), Host: fmt.Sprintf("%s:%d", name, port)}
-	return http.ProxyFromEnvironment(&http.Request{URL: to})
+	return egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: up, Log: o.Log})}, nil
 }
 
 // maxShown is how many kinds of refusals a person is told.
@@ -44,8 +37,15 @@ const maxShown = 5
 
 // sayRefused tells what the job wanted to reach and could not.
 func (o *runOptions) sayRefused(res job.Result) {
+	if what := refusals(res); what != "" {
+		o.say(what, "allow a host with --net, if the job should reach it; docs/egress.md explains the reasons")
+	}
+}
+
+// refusals are what a person is told of them, "" when there are none.
+func refusals(res job.Result) string {
 	if res.Egress == nil || res.Egress.Refused == 0 {
-		return
+		return ""
 	}
 	var kinds []string
 	for _, r := range res.Egress.Refusals {
@@ -58,6 +58,9 @@ func (o *runOptions) sayRefused(res job.Result) {
 			break
 		}
 	}
-	o.say(fmt.Sprintf("the job was refused %d connections: %s", res.Egress.Refused, strings.Join(kinds, ", ")),
-		"allow a host with --net, if the job should reach it; docs/egress.md explains the reasons")
+	noun := "connections"
+	if res.Egress.Refused == 1 {
+		noun = "connection"
+	}
+	return fmt.Sprintf("the job was refused %d %s: %s", res.Egress.Refused, noun, strings.Join(kinds, ", "))
 }

@@ -3,12 +3,9 @@ package commands
 import (
 	"context"
 	"net"
-	"strings"
-	"unicode"
 
 	"github.com/quavon/quavon/runner"
 	"github.com/quavon/quavon/runner/egress"
-	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/egress/proxy"
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/fault"
@@ -22,15 +19,18 @@ func (o *runnerOptions) openDoor(ctx context.Context, r *runner.Runner) (closeDo
 	if addr := o.settings.get(envEgressProxy); addr != "" {
 		return o.remoteDoor(ctx, r, addr)
 	}
-	rules := strings.FieldsFunc(o.settings.get(envRegistries), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-	if len(rules) == 0 {
+	p, err := o.settings.policy()
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Rules) == 0 {
 		return closeDoor, nil
 	}
-	p, err := policy.New(rules, nil)
+	up, err := o.upstream()
 	if err != nil {
-		return nil, fault.Wrap(err, envRegistries, "write HOST or *.HOST, with commas between")
+		return nil, err
 	}
-	r.Door = egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: upstreamProxy, Log: o.Log})}
+	r.Door = egress.Local{Proxy: proxy.New(proxy.Config{Operator: p, Upstream: up, Log: o.Log})}
 	return closeDoor, nil
 }
 

@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,8 +24,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/queue/queuetest"
+	"github.com/quavon/quavon/runner/sandbox/docker"
+	"github.com/quavon/quavon/runner/sandbox/docker/dockertest"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
 	"github.com/quavon/quavon/runner/state"
 	"github.com/quavon/quavon/runner/state/statetest"
@@ -38,9 +43,9 @@ type bank struct {
 	netns string
 	cert  tls.Certificate
 	// stateDir is that of the commands, admin may do all at their Valkey, dataDir is what it has
-	// written.
-	stateDir, dataDir string
-	admin             valkey.Client
+	// written. Sandboxes are the processes that have sandboxes in their command line.
+	stateDir, dataDir, sandboxes string
+	admin                        valkey.Client
 
 	mu sync.Mutex
 	// seen has a line for each request: where, and which credential.
@@ -62,6 +67,7 @@ func newBank(t *testing.T) (*bank, *queuetest.Server) {
 	b := &bank{
 		t: t, value: "bank/" + rand.Text() + "+=", cert: siteCertificate(t), stateDir: statetest.Path(t), dataDir: server.Dir, admin: admin,
 	}
+	b.sandboxes = b.stateDir
 	netns, listeners := listenApart(t, "8443", "8444", "8080")
 	b.netns = netns
 	for i, l := range listeners {
@@ -162,7 +168,7 @@ func (b *bank) inProcesses() (found []string) {
 		if b.in(argv) || b.in(env) && !bytes.Contains(argv, []byte("submit")) {
 			found = append(found, fmt.Sprintf("%s %q", dir, argv))
 		}
-		if !bytes.Contains(argv, []byte(b.stateDir)) || bytes.HasPrefix(argv, []byte("quavon")) {
+		if !bytes.Contains(argv, []byte(b.sandboxes)) || bytes.HasPrefix(argv, []byte("quavon")) {
 			continue
 		}
 		value, placeholder := b.inMemory(dir)
@@ -210,38 +216,70 @@ func (b *bank) requests(ts *testscript.TestScript, _ bool, args []string) {
 // submit, a runner and the egress service.
 func TestSecretScripts(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		need.Skip(t, "the proxy's /etc/hosts is mounted, which takes root")
-	}
-	guest, runsc := sandboxtest.Guest(t), sandboxtest.Runsc(t)
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)
 	scripts, err := filepath.Glob("testdata/secret/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, script := range scripts {
 		b, server := newBank(t)
-		testscript.Run(t, testscript.Params{
-			Files: []string{script}, RequireExplicitExec: true, RequireUniqueNames: true,
-			Setup: func(e *testscript.Env) error {
-				follow(e)
-				for name, value := range map[string]string{
-					state.EnvDir: b.stateDir, envGuest: guest, envRunsc: runsc, state.EnvLockFile: filepath.Join(e.WorkDir, "lock"),
-					"SOCKET": server.Socket, "NETNS": b.netns, "IP": siteIP, "KEY": base64.StdEncoding.EncodeToString(key), "DATA": server.Dir,
-				} {
-					e.Setenv(name, value)
-				}
-				e.Setenv("TMPDIR", os.TempDir()) // a script's own isn't for everybody, which the runner's test needs
-				e.Defer(func() { killLeft(e.WorkDir) })
-				if err := os.WriteFile(filepath.Join(e.WorkDir, "value"), []byte(b.value+"\n"), 0o600); err != nil {
-					return err
-				}
-				return os.WriteFile(filepath.Join(e.WorkDir, "hosts"), []byte(siteIP+" ok.example other.example\n"), 0o644)
-			},
-			Cmds: map[string]func(*testscript.TestScript, bool, []string){
-				"exits": exits, "until": until, "clean": b.clean, "certificate": b.certificate, "requests": b.requests,
-			},
+		b.script(t, script, server, nil)
+	}
+}
+
+// TestSecretScriptsOnDocker: the same with gVisor as an engine's runtime.
+func TestSecretScriptsOnDocker(t *testing.T) {
+	t.Parallel()
+	engine := dockertest.Later(t)(t)
+	more := map[string]string{}
+	for _, name := range []string{"curl", "cut", "find", "grep", "sed", "sleep", "sort", "tr"} {
+		more["/usr/bin/"+name] = "/usr/bin/" + name
+	}
+	l := engine.Add(t, tools(t, more))
+	doc, err := l.Encode()
+	file := filepath.Join(t.TempDir(), "images.lock.json")
+	if err := errors.Join(err, os.WriteFile(file, doc, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{"testdata/secret/run.txtar", "testdata/secret-docker/submit.txtar"} {
+		b, server := newBank(t)
+		b.sandboxes = filepath.Dir(strings.TrimPrefix(engine.Host, "unix://"))
+		b.script(t, script, server, map[string]string{
+			"ON": "--backend docker-runsc --image " + l.Images[0].Name, "IMAGE": l.Images[0].Name,
+			"DOCKER_HOST": engine.Host, lock.EnvFile: file, envBackend: docker.Runsc,
 		})
 	}
+}
+
+// script runs one against the bank, with more in its environment.
+func (b *bank) script(t *testing.T, script string, server *queuetest.Server, more map[string]string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		need.Skip(t, "the proxy's /etc/hosts is mounted, which takes root")
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	env := map[string]string{
+		state.EnvDir: b.stateDir, envGuest: sandboxtest.Guest(t), envRunsc: sandboxtest.Runsc(t), "ON": "",
+		"SOCKET": server.Socket, "NETNS": b.netns, "IP": siteIP, "KEY": base64.StdEncoding.EncodeToString(key), "DATA": server.Dir,
+		"TMPDIR": os.TempDir(), // a script's own isn't for everybody, which the runner's test needs
+	}
+	maps.Copy(env, more)
+	testscript.Run(t, testscript.Params{
+		Files: []string{script}, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			follow(e)
+			for name, value := range env {
+				e.Setenv(name, value)
+			}
+			e.Setenv(state.EnvLockFile, filepath.Join(e.WorkDir, "lock"))
+			e.Defer(func() { killLeft(e.WorkDir) })
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "value"), []byte(b.value+"\n"), 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(e.WorkDir, "hosts"), []byte(siteIP+" ok.example other.example\n"), 0o644)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "until": until, "clean": b.clean, "certificate": b.certificate, "requests": b.requests,
+		},
+	})
 }

@@ -204,6 +204,10 @@ func (o *submitOptions) verdict(ctx context.Context, res *client.Result) error {
 	if !res.LogComplete && res.Runner != "" {
 		o.note("not all of the job's output has arrived")
 	}
+	if what := refusals(res.Result); what != "" {
+		o.say(what, "it takes a rule of the job's (--net, or allow of a job file) and one of the operator's "+
+			"(QUAVON_SANDBOX_REGISTRIES); docs/egress.md explains the reasons")
+	}
 	limits := strings.Join(res.LimitsHit, ", ")
 	switch {
 	case res.Reason != job.ReasonNone:

@@ -20,6 +20,11 @@ import (
 // distribution, but the real ones.
 func toolsImage(t *testing.T, more map[string]string) string {
 	t.Helper()
+	return it.Layout(t, tools(t, more))
+}
+
+func tools(t *testing.T, more map[string]string) v1.Image {
+	t.Helper()
 	var stdlib []byte
 	python, err := exec.LookPath("/usr/bin/python3")
 	if err == nil {
@@ -43,8 +48,7 @@ func toolsImage(t *testing.T, more map[string]string) string {
 		b.add(it.Symlink("bin/"+applet, "/bin/busybox"))
 	}
 	b.add(it.Symlink("usr/bin/python3", python))
-	img := it.Image(t, v1.Config{User: "60000:60000"}, it.Plain(it.Tar(t, b.entries...)))
-	return it.Layout(t, img)
+	return it.Image(t, v1.Config{User: "60000:60000"}, it.Plain(it.Tar(t, b.entries...)))
 }
 
 // hostFiles are files of this host, at their places in an image.
