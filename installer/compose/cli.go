@@ -108,7 +108,7 @@ func (c cli) run(ctx context.Context, show phase.Reporter, args ...string) error
 func (c cli) output(ctx context.Context, args ...string) (string, error) {
 	cmd := c.command(ctx, args...)
 	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &limited{Buffer: &out, left: maxOutput}, &limited{Buffer: &errOut, left: maxOutput}
+	cmd.Stdout, cmd.Stderr = &limited{to: &out, left: maxOutput}, &limited{to: &errOut, left: maxOutput}
 	if err := cmd.Run(); err != nil && ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	} else if err != nil {
@@ -117,16 +117,17 @@ func (c cli) output(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// limited drops what comes after its limit.
+// limited drops what comes after its limit. It has no other method: a buffer's own reads
+// all there is.
 type limited struct {
-	*bytes.Buffer
+	to   *bytes.Buffer
 	left int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
 	n := min(len(p), l.left)
 	l.left -= n
-	l.Buffer.Write(p[:n])
+	l.to.Write(p[:n])
 	return len(p), nil
 }
 

@@ -88,3 +88,16 @@ func TestInterruptedCompose(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputIsBounded: of what compose prints the beginning is kept.
+func TestOutputIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\nexec /usr/bin/head -c 4000000 /dev/zero\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	out, err := cli{target: &phase.Target{Dir: dir, Socket: "/s"}}.output(t.Context(), "config")
+	if err != nil || len(out) != maxOutput {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+}
