@@ -111,3 +111,44 @@ func TestNothingFetchedBeforeConsent(t *testing.T) {
 		}
 	}
 }
+
+// maker is a phase of one act, which fails or not, and remembers when it was undone.
+type maker struct {
+	name   string
+	last   bool
+	fails  error
+	undone *[]string
+}
+
+func (m *maker) Name() string { return m.name }
+
+func (m *maker) Plan(context.Context) ([]phase.Change, error) {
+	return []phase.Change{{Action: phase.Run, Target: m.name, Summary: "make"}}, nil
+}
+
+func (m *maker) Apply(_ context.Context, tx phase.Tx, _ phase.Reporter) error {
+	return tx.Act(phase.Act{Name: "make", Last: m.last}, func() error { return m.fails })
+}
+
+func (m *maker) Undo(context.Context, phase.Act, phase.How, phase.Reporter) error {
+	*m.undone = append(*m.undone, m.name)
+	return nil
+}
+
+// TestTakenBackLast: acts are taken back newest first; what starts again with all as it was
+// comes at the end.
+func TestTakenBackLast(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for last, want := range map[bool][]string{false: {phase.Wait, phase.Compose, phase.Images}, true: {phase.Wait, phase.Images, phase.Compose}} {
+		in, _ := world(operator(t), "v1", nil)
+		var undone []string
+		in.Phases = []phase.Phase{
+			&maker{name: phase.Images, undone: &undone}, &maker{name: phase.Compose, last: last, undone: &undone},
+			&maker{name: phase.Wait, fails: broken, undone: &undone},
+		}
+		if _, err := in.Install(t.Context()); !errors.Is(err, broken) || !slices.Equal(undone, want) {
+			t.Errorf("last %v: %v %v, want %v", last, err, undone, want)
+		}
+	}
+}

@@ -198,7 +198,8 @@ func (s *services) note(ctx context.Context, tx phase.Tx) error {
 	if err != nil {
 		return err
 	}
-	return tx.Act(phase.Act{Name: actServices, Keeps: "volumes of the services", Data: map[string]string{
+	// Services that ran start again with the lock that they had, which they have mounted.
+	return tx.Act(phase.Act{Name: actServices, Last: len(units) > 0, Keeps: "volumes of the services", Data: map[string]string{
 		"containers": strconv.Itoa(len(units)), "volumes": strconv.Itoa(len(volumes)),
 	}}, func() error { return nil })
 }

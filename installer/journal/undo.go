@@ -79,10 +79,20 @@ func (j *Journal) Rollback(ctx context.Context) ([]Standing, error) {
 // order is that of taking back: newest first, but acts after all files, as they bring
 // programs in line with the files that are there again, and directories last.
 func order(records []Record) []Record {
-	rank := map[string]int{kindAct: 1, kindDir: 2}
+	rank := func(r Record) int {
+		switch {
+		case r.Kind == kindDir:
+			return 3
+		case r.Kind == kindAct && r.Act.Last:
+			return 2
+		case r.Kind == kindAct:
+			return 1
+		}
+		return 0
+	}
 	all := slices.Clone(records)
 	slices.Reverse(all)
-	slices.SortStableFunc(all, func(a, b Record) int { return rank[a.Kind] - rank[b.Kind] })
+	slices.SortStableFunc(all, func(a, b Record) int { return rank(a) - rank(b) })
 	return all
 }
 

@@ -100,6 +100,9 @@ type Act struct {
 	Key  string `json:"key,omitempty"`
 	// Data is what Undo needs, never a secret.
 	Data map[string]string `json:"data,omitempty"`
+	// Last says that a phase that failed is taken back with this act at the end, also after
+	// acts that were made before it: it starts again what needs all as it was.
+	Last bool `json:"last,omitempty"`
 	// Keeps names what an uninstall leaves of it and a purge removes, "" for nothing.
 	Keeps string `json:"keeps,omitempty"`
 }
