@@ -3,6 +3,7 @@
 package install_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,12 +12,13 @@ import (
 	"time"
 )
 
-// TestFaultsOfLife: an installation that is killed is taken back by the next one, which
-// succeeds; an upgrade whose sandboxes don't hold leaves all that was there before it,
-// gVisor too, and jobs run as before.
+// TestFaultsOfLife: without sandboxes nothing of Docker's changes; an installation that is
+// killed is taken back by the next one, which succeeds; an upgrade whose services don't come up
+// leaves all that was there before it, gVisor too, and jobs run as before.
 func TestFaultsOfLife(t *testing.T) {
 	l := newLife(t)
 	defer func() { t.Log("time for each step:\n" + strings.Join(l.took, "\n")) }()
+	l.step("without --sandbox it is Valkey alone", l.valkeyAlone)
 	for _, phase := range []string{"images", "compose", "wait"} {
 		l.step("the first is killed in "+phase, func() { l.kill(phase) })
 	}
@@ -26,10 +28,10 @@ func TestFaultsOfLife(t *testing.T) {
 		l.lock = l.read("images.lock.json")
 	})
 	before := l.gvisor()
-	l.step("an upgrade to sandboxes that don't hold is killed in wait", func() {
+	l.step("an upgrade is killed among its services", func() {
 		l.spoil()
 		l.quavon, l.next = l.next, l.quavon
-		l.kill("wait")
+		l.kill("compose")
 	})
 	l.step("another try of it fails, and leaves all as before", func() {
 		out, err := l.try(l.quavon, "install", "--network", "none", "--yes", "--lib", l.lib)
@@ -37,7 +39,7 @@ func TestFaultsOfLife(t *testing.T) {
 		if err == nil {
 			l.t.Error("it succeeds")
 		}
-		l.says(out, "interrupted in phase wait: taking that back", "was taken back, with runtime, images, compose")
+		l.says(out, "interrupted in phase compose: taking that back", "valkey-server", "phase compose was taken back, with runtime, images")
 		l.quavon, l.next = l.next, l.quavon
 		l.asBefore(before)
 	})
@@ -49,27 +51,69 @@ func TestFaultsOfLife(t *testing.T) {
 	})
 }
 
-// kill ends an installation without a word when a phase has begun.
+// valkeyAlone has all secrets and neither gVisor nor settings.
+func (l *life) valkeyAlone() {
+	l.says(l.changes("install", "--network", "none"), "installed in "+l.dir)
+	if all, unwell := l.services(); len(all) != 1 || all["valkey"] == "" || len(unwell) > 0 {
+		l.t.Errorf("services %v, not healthy: %v", all, unwell)
+	}
+	for _, name := range []string{"sandbox_signing_key", "valkey_sandbox_password", "valkey_sandbox_url", "valkey_egress_password", "valkey_egress_url"} {
+		if info, err := os.Stat(filepath.Join(l.dir, "secrets", name)); err != nil || info.Mode().Perm() != 0o600 {
+			l.t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, path := range []string{l.lib, filepath.Join(l.dir, ".env")} {
+		if _, err := os.Lstat(path); err == nil {
+			l.t.Errorf("there is %s", path)
+		}
+	}
+	if now := l.read(filepath.Join(l.engine, "daemon.json")); now != l.daemon {
+		l.t.Errorf("daemon.json is other than before:\n%s", now)
+	}
+	l.changes("uninstall", "--purge")
+	if d := l.left(); len(d) > 0 {
+		l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
+	}
+}
+
+// kill ends an installation without a word when a phase has begun; that of the services when
+// one has a container.
 func (l *life) kill(phase string) {
 	l.t.Helper()
 	cmd := exec.Command(l.quavon, "install", "--sandbox", "--network", "none", "--yes", "--lib", l.lib)
 	cmd.Dir, cmd.Env = l.dir, l.env
-	before := map[string]string{"images": "env ", "compose": "images ", "wait": "compose "}[phase]
-	out := &waiting{text: "\n" + before, do: func() { _ = cmd.Process.Kill() }}
-	cmd.Stdout, cmd.Stderr = out, out
-	err := cmd.Run()
-	l.t.Logf("%v\n%s", err, out.out.String())
-	if out.do != nil || err == nil {
-		l.t.Errorf("it came to its end: %v", err)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for l.t.Context().Err() == nil {
+		select {
+		case err := <-ended:
+			l.t.Fatalf("it came to its end before: %v\n%s", err, out.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+		steps, _ := os.ReadFile(filepath.Join(l.dir, ".quavon", "phase.json")) // there only meanwhile
+		if strings.Contains(string(steps), `"`+phase+`"`) && (phase != "compose" || l.docker("ps", "--quiet") != "") {
+			break
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		l.t.Error(err)
+	}
+	l.t.Logf("%v\n%s", <-ended, out.String())
 }
 
-// spoil makes the jobs' image one of root's, which fails the probes, and gives the next
-// quavon another gVisor: the same program, a byte longer.
+// spoil makes other images of the next quavon, of which that of Valkey lacks the program, and
+// gives it another gVisor: the same, a byte longer.
 func (l *life) spoil() {
 	l.t.Helper()
-	path := filepath.Join(l.dir, "sources/box/Dockerfile")
-	l.write("sources/box/Dockerfile", strings.Replace(l.read(path), "USER 60000:60000", "USER 0:0", 1))
+	l.box("second")
+	if err := os.Remove(filepath.Join(l.dir, "sources/valkey/root/bin/valkey-server")); err != nil {
+		l.t.Fatal(err)
+	}
 	runsc := filepath.Join(filepath.Dir(l.next), "runsc")
 	raw, err := os.ReadFile(runsc)
 	if err == nil {
