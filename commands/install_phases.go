@@ -124,6 +124,7 @@ func (o *installOptions) ask(ctx context.Context, question string) (bool, error)
 	}()
 	select {
 	case <-ctx.Done():
+		_, _ = fmt.Fprintln(o.IO.ErrOut) // a line of its own for what is said next
 		return false, context.Cause(ctx)
 	case a := <-answer:
 		if a.err != nil {
