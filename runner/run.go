@@ -153,10 +153,13 @@ func unknown(err error) error {
 		WithCode(string(job.ReasonOutcomeUnknown))
 }
 
-// withLog adds what the runtime said.
+// withLog adds what the runtime said, which is all the log there is of it.
 func withLog(err error, end sandbox.End) error {
 	if log := strings.TrimSpace(end.Log); log != "" {
 		return fmt.Errorf("%w; the runtime said: %s", err, log)
+	}
+	if end.State != nil && end.State.Exited() {
+		return fmt.Errorf("%w; the runtime said nothing (%s)", err, end.State)
 	}
 	return err
 }
