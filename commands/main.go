@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -182,6 +183,9 @@ func (p *program) report(err error) {
 		return
 	}
 	hint := fault.Hint(err)
+	if errors.Is(err, syscall.EMFILE) { // whatever it was that met it
+		hint = "raise the number of files that a process may have open: ulimit -n 1024"
+	}
 	if usage := (*usageError)(nil); hint == "" && errors.As(err, &usage) && usage.cmd != nil {
 		hint = fmt.Sprintf("%s --help shows the usage", usage.cmd.CommandPath())
 	}

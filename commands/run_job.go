@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -113,7 +114,7 @@ func (o *runOptions) streams(back *handback) (runner.Streams, func(), error) {
 		s.Stdout = o.IO.ErrOut
 	}
 	if o.IO.Foreground() {
-		s.Stdin = o.IO.In
+		s.Stdin = toldReader{o.program}
 	}
 	if !o.TTY {
 		return s, func() {}, nil
@@ -125,6 +126,18 @@ func (o *runOptions) streams(back *handback) (runner.Streams, func(), error) {
 		return s, nil, fault.Wrap(err, "can't use the terminal", "leave --tty out")
 	}
 	return s, restore, nil
+}
+
+// toldReader is stdin for a job, to which one that can't be read looks like one that has
+// ended.
+type toldReader struct{ *program }
+
+func (r toldReader) Read(b []byte) (int, error) {
+	n, err := r.IO.In.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.say("the job's stdin ends early: "+err.Error(), "name something that can be read behind <")
+	}
+	return n, err
 }
 
 // resizes reports the terminal's new sizes.
