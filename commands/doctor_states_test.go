@@ -86,7 +86,7 @@ func TestSandboxFails(t *testing.T) {
 	}
 	real, fake := sandboxtest.Runsc(t), write("runsc", "#!/bin/sh\n[ \"$1\" = --version ] && echo 'runsc version release-20260101.0' || exit 1\n", 0o755)
 	badLock := write("images.lock.json", "{}\n", 0o600)
-	mended := func(s *localSandbox) { s.runner.Backend = selfLook(t, real, nil).runner.Backend }
+	mended := func(_ *testing.T, s *localSandbox) { s.runner.Backend = selfLook(t, real, nil).runner.Backend }
 	for name, c := range map[string]struct {
 		code, binary string
 		env          map[string]string
@@ -94,14 +94,14 @@ func TestSandboxFails(t *testing.T) {
 		state        doctor.State
 		says, fix    string
 		// mend does what the fix says, where that can be done here: then the check holds.
-		mend func(*localSandbox)
+		mend func(*testing.T, *localSandbox)
 	}{
 		"no-runsc":  {"QD951", filepath.Join(dir, "none"), nil, nil, doctor.Fail, "no such file", "make", mended},
-		"no-hello":  {"QD952", fake, nil, nil, doctor.Fail, "can't start a sandbox", "see why the sandbox ended", mended},
-		"bad-lock":  {"QD953", real, map[string]string{lock.EnvFile: badLock}, nil, doctor.Fail, badLock, "", nil},
-		"no-lock":   {"QD953", real, map[string]string{lock.EnvFile: filepath.Join(dir, "none.json")}, nil, doctor.Fail, "none.json", "", nil},
-		"no-egress": {"QD956", real, map[string]string{envEgressProxy: "127.0.0.1:1"}, func(s *localSandbox) { s.runner.Door = egress.Local{} }, doctor.Fail, "127.0.0.1:1 can't serve", "docker compose logs sandbox-egress", nil},
-		"no-limit":  {"QD958", real, nil, func(s *localSandbox) { s.runner.Backend = weakBackend(t, "no-disk-limit", real, s.runner) }, doctor.Fail, "disk: the job wrote", "QD903", mended},
+		"no-hello":  {"QD952", fake, nil, nil, doctor.Fail, "can't start a sandbox", "`quavon run -- echo hello`", mended},
+		"bad-lock":  {"QD953", real, map[string]string{lock.EnvFile: badLock}, nil, doctor.Fail, badLock, "quavon build images", restoreLock},
+		"no-lock":   {"QD953", real, map[string]string{lock.EnvFile: filepath.Join(dir, "none.json")}, nil, doctor.Fail, "none.json", "quavon build images", restoreLock},
+		"no-egress": {"QD956", real, map[string]string{envEgressProxy: "127.0.0.1:1"}, func(s *localSandbox) { s.runner.Door = egress.Local{} }, doctor.Fail, "127.0.0.1:1 can't serve", "docker compose logs sandbox-egress", startEgress},
+		"no-limit":  {"QD958", real, nil, func(s *localSandbox) { s.runner.Backend = weakBackend(t, "no-disk-limit", real, s.runner) }, doctor.Fail, "disk: the job wrote", "`quavon doctor --only QD903`", mended},
 		// Path and arguments are sound; the program adds its own.
 		"wrapper": {"QD957", write("runsc.sh", "#!/bin/sh\nexec "+real+" --debug \"$@\"\n", 0o755), nil, nil, doctor.Fail, "isn't the registered runtime", "give this host no jobs", mended},
 		"another-runtime": {"QD957", real, nil, func(s *localSandbox) {
@@ -141,7 +141,7 @@ func TestSandboxFails(t *testing.T) {
 			if c.mend == nil {
 				return
 			}
-			c.mend(s)
+			c.mend(t, s)
 			if f := doctor.Run(t.Context(), []*doctor.Check{check}, nil).Results[0].Finding; f.State != doctor.Pass {
 				t.Errorf("after its fix: %s %s %q", f.State, f.Message, f.Details)
 			}

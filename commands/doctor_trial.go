@@ -167,7 +167,9 @@ func (s *localSandbox) hello(ctx context.Context) doctor.Finding {
 	where := strings.TrimRight(fmt.Sprintf("%s %s", got.Sandbox.Runtime, inImage), " ")
 	switch {
 	case err != nil:
-		return triedIn(inImage, failedOn(err))
+		f := failedOn(err)
+		f.Fix = strings.TrimPrefix(f.Fix+"; `quavon run -- echo hello` says more", "; ")
+		return triedIn(inImage, f)
 	case got.Reason != "" || got.Exit != 0 || !got.whole:
 		return doctor.Failed(fmt.Sprintf("a job that says hello ended with %d (%s) on %s and said %.300q", got.Exit, got.Reason, where,
 			got.out), "")

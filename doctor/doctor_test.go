@@ -138,14 +138,15 @@ func TestTimeKeepsItsCause(t *testing.T) {
 			c := check("QD901", run)
 			c.Timeout = 3 * time.Second
 			r := Run(t.Context(), []*Check{c}, nil)
-			if got := r.Results[0]; got.State != Error || got.Message != "no answer within 3s" || got.Took != c.Timeout {
-				t.Errorf("%s %q after %s", got.State, got.Message, got.Took)
+			if got := r.Results[0]; got.State != Error || got.Message != "no answer within 3s" || got.Took != c.Timeout ||
+				!strings.Contains(got.Fix, "`quavon doctor --only QD901`") {
+				t.Errorf("%s %q after %s, fix %q", got.State, got.Message, got.Took, got.Fix)
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrWaited)
 			r = Run(ctx, []*Check{c}, nil)
 			cancel()
-			if got := r.Results[0]; !errors.Is(got.Err, ErrWaited) || r.ExitCode() != ExitUnknown {
-				t.Errorf("waited: %v, exit %d", got.Err, r.ExitCode())
+			if got := r.Results[0]; !errors.Is(got.Err, ErrWaited) || r.ExitCode() != ExitUnknown || !strings.Contains(got.Fix, "--wait") {
+				t.Errorf("waited: %v, exit %d, fix %q", got.Err, r.ExitCode(), got.Fix)
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, stop)

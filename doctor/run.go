@@ -66,10 +66,10 @@ func one(ctx context.Context, c *Check) (Finding, time.Duration) {
 	case f = <-answer:
 		if f.State == Error && ctx.Err() != nil {
 			// The check's own words for it would hide who ended it.
-			f = cutOff(ctx)
+			f = cutOff(ctx, c)
 		}
 	case <-ctx.Done():
-		f = cutOff(ctx)
+		f = cutOff(ctx, c)
 		select {
 		case <-answer:
 		case <-time.After(c.Cleanup):
@@ -78,12 +78,18 @@ func one(ctx context.Context, c *Check) (Finding, time.Duration) {
 	return weighed(c, f), time.Since(start)
 }
 
-func cutOff(ctx context.Context) Finding {
+// cutOff is a check that was not let end. What its own fix mends was not found.
+func cutOff(ctx context.Context, c *Check) Finding {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.Canceled) {
 		cause = errInterrupted
 	}
-	return Unknown(cause)
+	f := Unknown(cause)
+	f.Fix = "make it alone, when the host is less busy: `quavon doctor --only " + c.Code + "`"
+	if errors.Is(cause, ErrWaited) {
+		f.Fix = "give it more time by --wait"
+	}
+	return f
 }
 
 // guarded makes a panic an error of its check alone.
