@@ -10,7 +10,7 @@ fetch_kernel() {
   if [[ ! -d $cache/$package ]]; then
     local work; work=$(mktemp -d "$cache/new.XXXXXX")
     (cd "$work" && apt-get -q download -o APT::Sandbox::User=root "$package" >&2 && dpkg -x ./*.deb root)
-    mv "$work/root" "$cache/$package"
+    mv -T "$work/root" "$cache/$package" || [[ -d $cache/$package ]] # another was faster
     rm -rf "$work"
   fi
   echo "$cache/$package"
