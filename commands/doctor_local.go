@@ -55,7 +55,8 @@ func (s *localSandbox) checks() []*doctor.Check {
 		check("QD955", "separation", "the runner's host isn't the control plane's", "leave --local out", s.needsQueue),
 		check("QD956", "egress", "sandboxes reach what is allowed and nothing else", "see docs/egress.md", s.egress, "QD952"),
 		smoke,
-		check("QD958", "limits", "limits end a job", "see what is missing: `quavon doctor --only QD903`; docs/reasons.md says how jobs end", s.limits, "QD952"),
+		check("QD958", "limits", "limits end a job",
+			"see what is missing: `quavon doctor --only QD903`; docs/reasons.md says how jobs end", s.limits, "QD952"),
 	}
 }
 
