@@ -15,8 +15,8 @@ import (
 	"github.com/quavon/quavon/runner/queue/envelope"
 )
 
-// aliveTime is how long a runner may take to say what it is.
-const aliveTime = 15 * time.Second
+// aliveTime is how long a runner may take to say what it is, on a busy host too.
+const aliveTime = 30 * time.Second
 
 // contact is a runner's first word of this run: what it is.
 type contact struct {

@@ -42,7 +42,7 @@ type Fleet struct {
 	// Keys looks at what this host and Valkey have to do with QD954.
 	Keys func(ctx context.Context) []doctor.Part
 
-	// aliveTime is how long a runner may take to say what it is: 15 s.
+	// aliveTime is how long a runner may take to say what it is: 30 s.
 	aliveTime time.Duration
 
 	// essential are the codes that a runner may not leave out.
