@@ -91,7 +91,7 @@ func runnerSettings() []*setting {
 		{name: envRunsc, flag: "runsc", help: "path of gVisor's runsc; beside quavon or in PATH by default"},
 		{name: envGuest, flag: "guest", help: "path of quavon-guest; beside quavon by default"},
 		{name: envRegistries, flag: "registries", help: "hosts that steps with a network may reach, with commas between; none without"},
-		{name: envEgressPrivate, flag: "egress-private", help: "private networks (CIDR) that those hosts' names may lead to, with commas between"},
+		{name: envEgressPrivate, flag: "egress-private", help: "private networks (CIDR) that those hosts may be in, with commas between"},
 		{
 			name: envEgressProxy, flag: "egress-proxy",
 			help: "HOST:PORT of quavon egress, which lets those steps out by its own list of hosts",
