@@ -116,6 +116,7 @@ func TestNothingFetchedBeforeConsent(t *testing.T) {
 type maker struct {
 	name   string
 	last   bool
+	stays  bool
 	fails  error
 	undone *[]string
 }
@@ -127,7 +128,7 @@ func (m *maker) Plan(context.Context) ([]phase.Change, error) {
 }
 
 func (m *maker) Apply(_ context.Context, tx phase.Tx, _ phase.Reporter) error {
-	return tx.Act(phase.Act{Name: "make", Last: m.last}, func() error { return m.fails })
+	return tx.Act(phase.Act{Name: "make", Last: m.last, Stays: m.stays, Keeps: "what was made"}, func() error { return m.fails })
 }
 
 func (m *maker) Undo(context.Context, phase.Act, phase.How, phase.Reporter) error {
@@ -149,6 +150,45 @@ func TestTakenBackLast(t *testing.T) {
 		}
 		if _, err := in.Install(t.Context()); !errors.Is(err, broken) || !slices.Equal(undone, want) {
 			t.Errorf("last %v: %v %v, want %v", last, err, undone, want)
+		}
+	}
+}
+
+// TestLeftOfAFailure: what a failed phase leaves for the next time is known to be there: an
+// uninstall names it, and a purge removes it. What stood before is no other by that.
+func TestLeftOfAFailure(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, installed := range []bool{false, true} {
+		dir := operator(t)
+		var undone []string
+		fails := func(fails error) *Installer {
+			in, _ := world(dir, "v1", nil)
+			in.Phases = []phase.Phase{
+				&maker{name: phase.Images, stays: true, undone: &undone}, &maker{name: phase.Compose, fails: fails, undone: &undone},
+			}
+			return in
+		}
+		if installed {
+			if _, err := fails(nil).Install(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := fails(broken).Install(t.Context()); !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+		undone = nil
+		r, err := fails(nil).Uninstall(t.Context(), false)
+		want := map[bool][]string{true: {phase.Compose, phase.Images}}[installed]
+		if err != nil || !slices.Equal(undone, want) || len(r.Standing) != 1 || r.Standing[0].What != "what was made are kept" {
+			t.Errorf("installed before: %v: an uninstall takes back %v and says %v: %v", installed, undone, r.Standing, err)
+		}
+		undone = nil
+		if _, err := fails(nil).Uninstall(t.Context(), true); err != nil || !slices.Contains(undone, phase.Images) {
+			t.Errorf("installed before: %v: a purge takes back %v: %v", installed, undone, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, ".quavon")); err == nil {
+			t.Errorf("installed before: %v: the journal is left", installed)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) er
 // comes first, so that it goes last.
 func (i *images) noteImages(tx phase.Tx, besides []string) error {
 	for _, tag := range besides {
-		if err := tx.Act(phase.Act{Name: actImage, Key: tag, Keeps: "images in the engine"}, func() error { return nil }); err != nil {
+		if err := tx.Act(phase.Act{Name: actImage, Key: tag, Stays: true, Keeps: "images in the engine"}, func() error { return nil }); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (i *images) noteImages(tx phase.Tx, besides []string) error {
 	}
 	for img, p := range l.On(source.Host()) {
 		act := phase.Act{
-			Name: actImage, Key: tag(img.Name, p.Config), Keeps: "images in the engine and in quavon's store",
+			Name: actImage, Key: tag(img.Name, p.Config), Stays: true, Keeps: "images in the engine and in quavon's store",
 			Data: map[string]string{"config": p.Config},
 		}
 		if err := tx.Act(act, func() error { return nil }); err != nil {

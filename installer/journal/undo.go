@@ -72,8 +72,26 @@ func (j *Journal) Rollback(ctx context.Context) ([]Standing, error) {
 	if failed {
 		return standing, nil
 	}
+	if err := j.remember(p.Records); err != nil {
+		return standing, err
+	}
 	j.point("rolled back")
 	return standing, errors.Join(remove(filepath.Join(j.Dir, pendingName)), j.sweep())
+}
+
+// remember notes what was left, so that a purge removes it.
+func (j *Journal) remember(records []Record) error {
+	some := false
+	for _, r := range records {
+		if r.Kind == kindAct && r.Act.Stays {
+			r.Left, some = true, true
+			j.state.own(r)
+		}
+	}
+	if !some {
+		return nil
+	}
+	return j.saveState()
 }
 
 // order is that of taking back: newest first, but acts after all files, as they bring

@@ -103,6 +103,9 @@ type Act struct {
 	// Last says that a phase that failed is taken back with this act at the end, also after
 	// acts that were made before it: it starts again what needs all as it was.
 	Last bool `json:"last,omitempty"`
+	// Stays says that what was made is left when its phase failed, for the next time, and is
+	// from then on what an uninstall leaves.
+	Stays bool `json:"stays,omitempty"`
 	// Keeps names what an uninstall leaves of it and a purge removes, "" for nothing.
 	Keeps string `json:"keeps,omitempty"`
 }
