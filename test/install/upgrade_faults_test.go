@@ -45,7 +45,7 @@ func TestFaultsOfLife(t *testing.T) {
 	})
 	l.step("purge leaves nothing", func() {
 		l.says(l.changes("uninstall", "--purge"), "uninstalled from "+l.dir)
-		if d := l.left("+ file " + filepath.Join(l.dir, ".env")); len(d) > 0 {
+		if d := l.left("- file " + filepath.Join(l.dir, "sources/valkey")); len(d) > 0 {
 			l.t.Errorf("the host is other than before:\n%s", strings.Join(d, "\n"))
 		}
 	})
