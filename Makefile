@@ -84,7 +84,7 @@ images-test: all ## make real images, import them from every source, run in them
 	@GO=$(GO) CACHE=$(CACHE) test/images/run.sh
 
 .PHONY: install-faults
-install-faults: all ## what may go wrong around an installation, by the command itself (as root, 3 minutes)
+install-faults: all ## what may go wrong around an installation, by the command itself (as root, 5 minutes)
 	$(GO) test -tags faults -run TestFaults -count=1 -v -timeout 20m ./test/install
 
 .PHONY: install-test
