@@ -2,8 +2,10 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,6 +103,18 @@ func words(list string) (out []string) {
 	return out
 }
 
+// checkListen refuses what can't be listened on wherever this is, before Valkey is waited for.
+func checkListen(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fault.New(fmt.Sprintf("%s %.80q is no address", envEgressListen, addr), "write :PORT or ADDRESS:PORT, such as 10.201.255.1:3128")
+	}
+	return nil
+}
+
 // runEgress serves until ctx ends.
 func runEgress(ctx context.Context, o *egressOptions) error {
 	if o.Check {
@@ -118,6 +132,9 @@ func runEgress(ctx context.Context, o *egressOptions) error {
 	}
 	up, err := o.upstream()
 	if err != nil {
+		return err
+	}
+	if err := checkListen(o.settings.get(envEgressListen)); err != nil {
 		return err
 	}
 	client, err := o.openValkey(ctx, o.settings)

@@ -156,8 +156,9 @@ func (o *runOptions) check() error {
 	if o.Grace < 0 {
 		return fault.New("--grace is negative", "use 0 to kill at once")
 	}
-	return cmp.Or(negative("use 0 for no limit", limit{"--timeout", o.Timeout < 0}, limit{"--pids", o.Pids < 0}, limit{"--cpus", o.CPUs < 0}),
-		checkBackend(o.Backend))
+	below := negative("use 0 for no limit",
+		limit{"--timeout", o.Timeout < 0}, limit{"--pids", o.Pids < 0}, limit{"--cpus", o.CPUs < 0})
+	return cmp.Or(below, checkBackend(o.Backend))
 }
 
 // limit is a flag, and whether it is below zero.

@@ -20,7 +20,8 @@ func ParseMirrors(settings []string) (Mirrors, error) {
 			from, to = "", s
 		}
 		to = strings.TrimSuffix(to, "/")
-		if _, twice := m[from]; twice || to == "" || strings.ContainsAny(s, "@ ") || strings.Contains(to, "=") || strings.Contains(to, "://") {
+		_, twice := m[from]
+		if twice || to == "" || strings.ContainsAny(s, "@ ") || strings.Contains(to, "=") || strings.Contains(to, "://") {
 			return nil, fault.New("the mirror "+s+" can't be used", "write REGISTRY=HOST[/PREFIX], each registry once, or HOST for all")
 		}
 		m[from] = to

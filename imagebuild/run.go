@@ -51,7 +51,7 @@ func (b *Builder) Run(ctx context.Context, names []string, trial bool) (*Result,
 		return nil, err
 	}
 	if b.Platforms != nil && !slices.ContainsFunc(images, func(i *declare.Image) bool { return len(b.platforms(i)) > 0 }) {
-		return nil, fault.New(fmt.Sprintf("nothing is declared for %s", joined(b.Platforms)), "name a platform that the declaration has with --platform")
+		return nil, fault.New("nothing is declared for "+joined(b.Platforms), "name a platform that the declaration has with --platform")
 	}
 	r := &Result{Before: files.current}
 	after := files.start(b)

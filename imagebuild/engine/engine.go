@@ -46,8 +46,8 @@ func Connect(ctx context.Context, host string) (*Engine, error) {
 	}
 	// The client would look up a name that isn't one.
 	if scheme, _, _ := strings.Cut(api.DaemonHost(), "://"); !slices.Contains([]string{"unix", "tcp", "http", "https"}, scheme) {
-		return nil, fault.Wrap(errors.Join(fmt.Errorf("it isn't reached by %.20q", scheme), api.Close()), "can't use the Docker Engine "+api.DaemonHost(),
-			"write unix:///PATH or tcp://HOST:PORT in --docker-host or DOCKER_HOST")
+		return nil, fault.Wrap(errors.Join(fmt.Errorf("it isn't reached by %.20q", scheme), api.Close()),
+			"can't use the Docker Engine "+api.DaemonHost(), "write unix:///PATH or tcp://HOST:PORT in --docker-host or DOCKER_HOST")
 	}
 	ping, err := api.Ping(ctx)
 	if err != nil {

@@ -50,7 +50,8 @@ var errNoAnswer = fmt.Errorf("no answer within %s", handshakeTime)
 func handshakeFault(err error) error {
 	var version *wire.VersionError
 	var broken *wire.Violation
-	what, hint := "talk to quavon-guest", "see why the sandbox ended, from what the runtime said; `quavon version` shows which runtime that is"
+	const what = "talk to quavon-guest"
+	hint := "see why the sandbox ended, from what the runtime said; `quavon version` shows which runtime that is"
 	switch {
 	case errors.As(err, &version):
 		hint = fmt.Sprintf("use the quavon-guest built together with this quavon (here %s, there %s): run make, or install both again",
