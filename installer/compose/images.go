@@ -108,7 +108,8 @@ func (i *images) Apply(ctx context.Context, tx phase.Tx, show phase.Reporter) er
 // comes first, so that it goes last.
 func (i *images) noteImages(tx phase.Tx, besides []string) error {
 	for _, tag := range besides {
-		if err := tx.Act(phase.Act{Name: actImage, Key: tag, Stays: true, Keeps: "images in the engine"}, func() error { return nil }); err != nil {
+		act := phase.Act{Name: actImage, Key: tag, Stays: true, Keeps: "images in the engine"}
+		if err := tx.Act(act, func() error { return nil }); err != nil {
 			return err
 		}
 	}
