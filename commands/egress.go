@@ -110,7 +110,8 @@ func checkListen(addr string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return fault.New(fmt.Sprintf("%s %.80q is no address", envEgressListen, addr), "write :PORT or ADDRESS:PORT, such as 10.201.255.1:3128")
+		return fault.New(fmt.Sprintf("%s %.80q is no address", envEgressListen, addr),
+			"write :PORT or ADDRESS:PORT, such as 10.201.255.1:3128")
 	}
 	return nil
 }
