@@ -14,6 +14,7 @@ import (
 
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/image/lock"
+	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/state"
 )
 
@@ -112,6 +113,17 @@ func defaultID() string {
 		return "runner"
 	}
 	return id[:min(len(id), 63)]
+}
+
+// runnerID is the id that was set. A host's name can be one, as Kubernetes has it for a
+// node: capitals and dots are no part of an id.
+func (s *settings) runnerID() (string, error) {
+	given := s.get(envRunnerID)
+	id := strings.ReplaceAll(strings.ToLower(given), ".", "-")
+	if !job.ValidID(id) {
+		return "", fault.New(fmt.Sprintf("%s %.80q is no id", envRunnerID, given), "use 1 to 64 characters of a-z, 0-9 and -")
+	}
+	return id, nil
 }
 
 func (s *settings) duration(name string) (time.Duration, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/quavon/quavon/runner/image/lock"
 	"github.com/quavon/quavon/runner/image/signature"
 	"github.com/quavon/quavon/runner/image/source"
-	"github.com/quavon/quavon/runner/job"
 	"github.com/quavon/quavon/runner/queue"
 	"github.com/quavon/quavon/runner/sandbox"
 	"github.com/quavon/quavon/runner/service"
@@ -139,8 +138,8 @@ func (o *runnerOptions) serviceOptions(r *runner.Runner, st *state.Dir) (so serv
 		return so, err
 	}
 	so.Runner, so.Backend, so.Log, so.Hurry, so.Version = r, r.Backend, o.Log, o.Hurry, ownVersion()
-	if so.ID = o.settings.get(envRunnerID); !job.ValidID(so.ID) {
-		return so, fault.New(fmt.Sprintf("%s %.80q is no id", envRunnerID, so.ID), "use 1 to 64 characters of a-z, 0-9 and -")
+	if so.ID, err = o.settings.runnerID(); err != nil {
+		return so, err
 	}
 	so.Dir = st.Path("runner", so.ID)
 	so.Images = func(ctx context.Context) ([]string, error) { return o.offered(ctx, r) }

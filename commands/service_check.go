@@ -22,6 +22,10 @@ const checkTime = 10 * time.Second
 func checkRunner(ctx context.Context, o *runnerOptions) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, errors.New("Valkey does not answer")) //nolint:staticcheck // a name
 	defer cancel()
+	id, err := o.settings.runnerID()
+	if err != nil {
+		return err
+	}
 	c, err := o.settings.client(ctx, o.program)
 	if err != nil {
 		return err
@@ -31,7 +35,6 @@ func checkRunner(ctx context.Context, o *runnerOptions) error {
 	if err != nil {
 		return err
 	}
-	id := o.settings.get(envRunnerID)
 	i := slices.IndexFunc(runners, func(h queue.Health) bool { return h.Runner == id })
 	if i < 0 {
 		return fault.New("the runner "+id+" has published nothing in "+queue.HealthTTL.String(), "look at its log")
