@@ -59,11 +59,20 @@ func unmount(t testing.TB, dir string) {
 	})
 }
 
-// Unmount waits for processes that are about to exec: until then they have the files that
-// other tests had open.
+// Unmount leaves an image with all that was written to it, also while the sandbox of
+// another test has a copy of the mount in its namespace, which keeps it mounted.
 func Unmount(dir string) error {
+	if err := whileBusy(func() error { return unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "") }); err != nil {
+		return err
+	}
+	return whileBusy(func() error { return unix.Unmount(dir, 0) })
+}
+
+// whileBusy waits for processes that are about to exec: until then they have the files that
+// other tests had open.
+func whileBusy(do func() error) error {
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if err := unix.Unmount(dir, 0); err != unix.EBUSY || time.Now().After(deadline) {
+		if err := do(); err != unix.EBUSY || time.Now().After(deadline) {
 			return err
 		}
 	}
