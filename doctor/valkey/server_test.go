@@ -1,8 +1,6 @@
 package valkey_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"github.com/quavon/quavon/doctor/valkey"
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/queue/queuetest"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 // TestConfiguration reads what a real server is configured to. RQ-05: allkeys is a
@@ -101,7 +100,7 @@ func TestEncryption(t *testing.T) {
 	t.Parallel()
 	cert, key := queuetest.Certificate(t, t.TempDir(), "valkey.example")
 	// On an address of its own, where nobody else takes the port meanwhile.
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(250), rand.N(250), 1+rand.N(250)))
+	l, err := net.Listen("tcp", loopback.Host()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 // TestNothingIsFetched: files that an override takes in from elsewhere are not fetched for a
@@ -72,7 +73,7 @@ func realCompose(t *testing.T) (config string) {
 // listener is a server that hangs up, and how many have come.
 func listener(t *testing.T) (address string, asked func() int32) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", loopback.Host()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/quavon/quavon/runner/egress/token"
 	"github.com/quavon/quavon/runner/fault"
 	"github.com/quavon/quavon/runner/job"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 const realValue = "tr0ub4dor-and-3-words"
@@ -74,7 +75,7 @@ func newVault(t *testing.T, w *world) *vault {
 	}
 	v.roots.AddCert(cert)
 	v.leaf = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", loopback.Host()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/queue/queuetest"
 	"github.com/quavon/quavon/runner/sandbox/sandboxtest"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 // valkeys starts Valkey with the shipped users and connects as two of them.
@@ -119,7 +120,7 @@ func speak(t *testing.T, addr, text string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, text)
 	answer, _ := io.ReadAll(c) // a reset is an answer too
 	return string(answer)
@@ -205,7 +206,7 @@ func TestTokens(t *testing.T) {
 		}
 		_, _ = io.WriteString(held, connectLine(tok))
 		end(tok, session)
-		_ = held.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = held.SetDeadline(time.Now().Add(time.Minute))
 		if n, err := held.Read(make([]byte, 1)); n > 0 || err == nil || os.IsTimeout(err) {
 			t.Errorf("%s: the connection is not cut: %v", name, err)
 		}
@@ -253,7 +254,7 @@ func TestNoServiceNoStep(t *testing.T) {
 	t.Parallel()
 	ours, _ := valkeys(t)
 	r := newRunner(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", loopback.Host()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

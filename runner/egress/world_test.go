@@ -25,6 +25,7 @@ import (
 
 	"github.com/quavon/quavon/runner/egress/policy"
 	"github.com/quavon/quavon/runner/egress/proxy"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 // goodAddr is where the names that may be reached lead to. Whatever else the proxy
@@ -51,8 +52,9 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, names: map[policy.Name][]netip.Addr{}, flips: map[policy.Name]int{}}
+	host := loopback.Host()
 	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,7 @@ func (w *world) watch(l net.Listener) {
 		if err != nil {
 			return
 		}
-		w.note(&w.hit, c.LocalAddr().String())
+		w.note(&w.hit, c.LocalAddr().String()+" from "+c.RemoteAddr().String())
 		c.Close()
 	}
 }

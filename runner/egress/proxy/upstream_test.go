@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/quavon/quavon/runner/egress/policy"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 const password = "s3cr%3At/word"
@@ -113,7 +114,7 @@ func (i *inside) Dial(_ context.Context, addr netip.AddrPort, _ func(netip.Addr)
 // ask asks a session for something and returns all that it answers.
 func ask(t *testing.T, s *Session, request string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", loopback.Host()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package imagetest
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -72,7 +73,7 @@ func Unmount(dir string) error {
 // other tests had open.
 func whileBusy(do func() error) error {
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if err := do(); err != unix.EBUSY || time.Now().After(deadline) {
+		if err := do(); !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return err
 		}
 	}

@@ -1,14 +1,13 @@
 package conn_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"testing"
 
 	"github.com/quavon/quavon/runner/queue/conn"
 	"github.com/quavon/quavon/runner/queue/queuetest"
+	"github.com/quavon/quavon/test/loopback"
 )
 
 // TLS with our own certificate, against a real server; and not with a wrong one.
@@ -48,7 +47,7 @@ func TestTLS(t *testing.T) {
 // freePort is of an address of this host's that nobody else takes ports of meanwhile.
 func freePort(t *testing.T) (host, port string) {
 	t.Helper()
-	host = fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
+	host = loopback.Host()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
