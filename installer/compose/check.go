@@ -18,7 +18,7 @@ var ours = []string{Valkey, Guard, Egress, Runner}
 func (p *project) check(socket string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
 		s := p.Services[name]
-		list := s.toEngine(socket)
+		list := p.toEngine(s, socket)
 		if slices.Contains(ours, name) {
 			list = append(list, slices.Concat(s.powers(), p.ways(s))...)
 		}
@@ -46,18 +46,36 @@ type problem struct {
 
 // toEngine are ways to the engine that only the guard may have: whoever has its socket is
 // root on this host.
-func (s service) toEngine(socket string) []string {
+func (p *project) toEngine(s service, socket string) []string {
 	if s.Name == Guard {
 		return nil
 	}
-	has := false
-	for _, v := range s.Volumes {
-		has = has || strings.HasSuffix(v.Source, "docker.sock") || v.Type == "bind" && holds(v.Source, socket)
-	}
+	has := slices.ContainsFunc(p.paths(s), func(path string) bool {
+		return strings.HasSuffix(path, "docker.sock") || holds(path, socket)
+	})
 	return problems(
-		problem{has, "has the engine's socket: whoever has it is root on this host"},
+		problem{has || s.UseAPISocket, "has the engine's socket: whoever has it is root on this host"},
 		problem{len(s.VolumesFrom) > 0, "has the volumes of another service"},
 	)
+}
+
+// paths are what a service is shown of the host's files.
+func (p *project) paths(s service) (all []string) {
+	for _, v := range s.Volumes {
+		switch v.Type {
+		case "bind":
+			all = append(all, v.Source)
+		case "volume": // one of the local driver can be a directory of the host
+			all = append(all, p.Volumes[v.Source].DriverOpts["device"])
+		}
+	}
+	for _, c := range s.Configs {
+		all = append(all, p.Configs[c.Source].File)
+	}
+	for _, c := range s.Secrets {
+		all = append(all, p.Secrets[c.Source].File)
+	}
+	return slices.DeleteFunc(all, func(path string) bool { return path == "" })
 }
 
 // holds says that a path is a socket or a directory with it.

@@ -136,36 +136,40 @@ func TestHardened(t *testing.T) {
 func TestOverrides(t *testing.T) {
 	c := rendered(t)
 	for override, want := range map[string]string{
-		"sandbox-runner: {privileged: true}":                                     "sandbox-runner is privileged",
-		"sandbox-egress: {cap_add: [NET_ADMIN]}":                                 "sandbox-egress has capabilities",
-		"valkey: {cap_drop: !override [MKNOD]}":                                  "valkey keeps capabilities",
-		"sandbox-runner: {devices: [/dev/kvm]}":                                  "has devices of the host",
-		"sandbox-runner: {security_opt: !override []}":                           "may gain privileges",
-		"sandbox-runner: {security_opt: [\"no-new-privileges:false\"]}":          "may gain privileges",
-		"sandbox-runner: {security_opt: [\"seccomp:unconfined\"]}":               "has no seccomp or AppArmor profile",
-		"sandbox-runner: {security_opt: [\"apparmor=unconfined\"]}":              "has no seccomp or AppArmor profile",
-		"docker-guard: {read_only: false}":                                       "docker-guard has a root that it can write to",
-		"sandbox-runner: {pid: host}":                                            "shares a namespace",
-		"sandbox-runner: {pid: \"service:docker-guard\"}":                        "shares a namespace",
-		"valkey: {ipc: host}":                                                    "shares a namespace",
-		"sandbox-runner: {user: root}":                                           "runs as root",
-		"sandbox-runner: {user: \"0:65532\"}":                                    "runs as root",
-		"sandbox-runner: {image: \"example/quavon:latest\"}":                     "isn't named by its digest",
-		"sandbox-runner: {networks: [outside]}":                                  "has a network with a way out",
-		"sandbox-runner: {networks: [mine]}\nnetworks: {mine: {}}":               "has a network with a way out",
-		"sandbox-runner: {networks: [mine]}\nnetworks: {mine: {external: true}}": "has a network with a way out",
-		"sandbox-runner: {networks: !reset null, network_mode: bridge}":          "has a network with a way out",
-		"docker-guard: {network_mode: !reset null, networks: [valkey]}":          "docker-guard has a network",
-		"sandbox-runner: {volumes: [/var/run/docker.sock:/s]}":                   "has the engine's socket",
-		"mine: {image: x, volumes: [/var/run/docker.sock:/s]}":                   "mine has the engine's socket",
-		"mine: {image: x, volumes: [SOCKET:/s]}":                                 "mine has the engine's socket",
-		"mine: {image: x, volumes: [ENGINE:/e:ro]}":                              "mine has the engine's socket",
-		"mine: {image: x, volumes: [LINK:/e]}":                                   "mine has the engine's socket",
-		"mine: {image: x, volumes: [/:/host:ro]}":                                "mine has the engine's socket",
-		"mine: {image: x, volumes_from: [docker-guard]}":                         "mine has the volumes of another service",
-		"mine: {image: x, privileged: true, volumes: [/srv:/srv]}":               "",
-		"sandbox-egress: {mem_limit: 512m, extra_hosts: [\"a:10.0.0.1\"]}":       "",
-		"sandbox-runner: {networks: [mine]}\nnetworks: {mine: {internal: true}}": "",
+		"sandbox-runner: {privileged: true}":                                                                            "sandbox-runner is privileged",
+		"sandbox-egress: {cap_add: [NET_ADMIN]}":                                                                        "sandbox-egress has capabilities",
+		"valkey: {cap_drop: !override [MKNOD]}":                                                                         "valkey keeps capabilities",
+		"sandbox-runner: {devices: [/dev/kvm]}":                                                                         "has devices of the host",
+		"sandbox-runner: {security_opt: !override []}":                                                                  "may gain privileges",
+		"sandbox-runner: {security_opt: [\"no-new-privileges:false\"]}":                                                 "may gain privileges",
+		"sandbox-runner: {security_opt: [\"seccomp:unconfined\"]}":                                                      "has no seccomp or AppArmor profile",
+		"sandbox-runner: {security_opt: [\"apparmor=unconfined\"]}":                                                     "has no seccomp or AppArmor profile",
+		"docker-guard: {read_only: false}":                                                                              "docker-guard has a root that it can write to",
+		"sandbox-runner: {pid: host}":                                                                                   "shares a namespace",
+		"sandbox-runner: {pid: \"service:docker-guard\"}":                                                               "shares a namespace",
+		"valkey: {ipc: host}":                                                                                           "shares a namespace",
+		"sandbox-runner: {user: root}":                                                                                  "runs as root",
+		"sandbox-runner: {user: \"0:65532\"}":                                                                           "runs as root",
+		"sandbox-runner: {image: \"example/quavon:latest\"}":                                                            "isn't named by its digest",
+		"sandbox-runner: {networks: [outside]}":                                                                         "has a network with a way out",
+		"sandbox-runner: {networks: [mine]}\nnetworks: {mine: {}}":                                                      "has a network with a way out",
+		"sandbox-runner: {networks: [mine]}\nnetworks: {mine: {external: true}}":                                        "has a network with a way out",
+		"sandbox-runner: {networks: !reset null, network_mode: bridge}":                                                 "has a network with a way out",
+		"docker-guard: {network_mode: !reset null, networks: [valkey]}":                                                 "docker-guard has a network",
+		"sandbox-runner: {volumes: [/var/run/docker.sock:/s]}":                                                          "has the engine's socket",
+		"mine: {image: x, volumes: [/var/run/docker.sock:/s]}":                                                          "mine has the engine's socket",
+		"mine: {image: x, volumes: [SOCKET:/s]}":                                                                        "mine has the engine's socket",
+		"mine: {image: x, volumes: [ENGINE:/e:ro]}":                                                                     "mine has the engine's socket",
+		"mine: {image: x, volumes: [LINK:/e]}":                                                                          "mine has the engine's socket",
+		"mine: {image: x, volumes: [/:/host:ro]}":                                                                       "mine has the engine's socket",
+		"mine: {image: x, configs: [c]}\nconfigs: {c: {file: SOCKET}}":                                                  "mine has the engine's socket",
+		"mine: {image: x, secrets: [c]}\nsecrets: {c: {file: SOCKET}}":                                                  "mine has the engine's socket",
+		"mine: {image: x, volumes: [\"vol:/e\"]}\nvolumes: {vol: {driver_opts: {type: none, o: bind, device: ENGINE}}}": "mine has the engine's socket",
+		"mine: {image: x, volumes_from: [docker-guard]}":                                                                "mine has the volumes of another service",
+		"mine: {image: x, privileged: true, volumes: [/srv:/srv]}":                                                      "",
+		"mine: {image: x, volumes: [\"vol:/e\"]}\nvolumes: {vol: {driver_opts: {type: nfs, device: \":/x\"}}}":          "",
+		"sandbox-egress: {mem_limit: 512m, extra_hosts: [\"a:10.0.0.1\"]}":                                              "",
+		"sandbox-runner: {networks: [mine]}\nnetworks: {mine: {internal: true}}":                                        "",
 	} {
 		link := filepath.Join(c.target.Dir, "link")
 		_ = os.Symlink(filepath.Dir(c.target.Socket), link) // it is there from the second one on
@@ -184,5 +188,17 @@ func TestOverrides(t *testing.T) {
 	p, err := load(t.Context(), c)
 	if err != nil || !slices.Equal(published(p), []string{"valkey publishes port 6390"}) {
 		t.Errorf("a port: %v", err)
+	}
+}
+
+// TestUseAPISocket: not every compose knows it, and what it adds isn't in what compose shows.
+func TestUseAPISocket(t *testing.T) {
+	t.Parallel()
+	var p project
+	if err := json.Unmarshal([]byte(`{"services": {"mine": {"image": "x", "use_api_socket": true}}}`), &p); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.check("/run/engine.sock"); err == nil || !strings.Contains(err.Error(), "has the engine's socket") {
+		t.Error(err)
 	}
 }

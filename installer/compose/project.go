@@ -56,6 +56,13 @@ type project struct {
 	Services map[string]service   `json:"services"`
 	Volumes  map[string]volumeOf  `json:"volumes"`
 	Networks map[string]networkOf `json:"networks"`
+	Configs  map[string]fileOf    `json:"configs"`
+	Secrets  map[string]fileOf    `json:"secrets"`
+}
+
+// fileOf has what is checked of a config or a secret.
+type fileOf struct {
+	File string `json:"file"`
 }
 
 // networkOf has what is checked of a network.
@@ -80,9 +87,12 @@ type service struct {
 	Networks    map[string]any                  `json:"networks"`
 	Volumes     []struct{ Type, Source string } `json:"volumes"`
 	VolumesFrom []string                        `json:"volumes_from"`
+	Configs     []struct{ Source string }       `json:"configs"`
+	Secrets     []struct{ Source string }       `json:"secrets"`
 	Ports       []struct {
 		Published string `json:"published"`
 	} `json:"ports"`
+	UseAPISocket bool `json:"use_api_socket"`
 }
 
 // load reads a compose file together with the operator's, with settings from .env

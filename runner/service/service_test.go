@@ -278,7 +278,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	q := servicetest.NewQueue(t).Open(t)
 	first := servicetest.Options(t, q)
-	first.Drain = 10 * time.Second
+	first.Drain = 20 * time.Second
 	begun := make(chan struct{}, 2)
 	first.Runner = slow(first.Runner, begun)
 	r := servicetest.StartHealthy(t, first)
