@@ -15,10 +15,7 @@ import (
 // follow makes a script that fails tell what its background programs wrote into files
 // named log or *.log, and fails a script in whose programs the race detector saw a race.
 func follow(e *testscript.Env) {
-	t, ok := e.T().(testing.TB)
-	if !ok {
-		panic("testscript.Run was not given a *testing.T")
-	}
+	t := e.T().(testing.TB) //nolint:forcetypeassert // so says testscript of a script that testscript.Run runs
 	name, value, _ := strings.Cut(race.Env(t), "=")
 	e.Setenv(name, value)
 	e.Defer(func() {

@@ -1,7 +1,6 @@
 package valkey_test
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,13 +98,7 @@ func TestConfigurationForbidden(t *testing.T) {
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	cert, key := queuetest.Certificate(t, t.TempDir(), "valkey.example")
-	// On an address of its own, where nobody else takes the port meanwhile.
-	l, err := net.Listen("tcp", loopback.Host()+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	host, port := loopback.Free(t)
 	s := queuetest.Start(t, "--bind", host, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	secure := conn.Settings{Addresses: []string{host + ":" + port}, TLS: true, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "valkey.example"}
 	wrong, anonymous := secure, secure

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quavon/quavon/installer/phase"
 	"github.com/quavon/quavon/runner/fault"
 )
 
@@ -80,16 +81,8 @@ func (p *project) paths(s service) (all []string) {
 
 // holds says that a path is a socket or a directory with it.
 func holds(path, socket string) bool {
-	rest, err := filepath.Rel(real(path), real(socket))
+	rest, err := filepath.Rel(phase.Resolved(path), phase.Resolved(socket))
 	return err == nil && socket != "" && rest != ".." && !strings.HasPrefix(rest, "../")
-}
-
-// real is a path without links where it leads to something.
-func real(path string) string {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		return to
-	}
-	return filepath.Clean(path)
 }
 
 // powers are what a service of ours could do more than it should.

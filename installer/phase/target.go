@@ -59,3 +59,11 @@ func SameFile(a, b string) bool {
 	other, err2 := os.Stat(b)
 	return err == nil && err2 == nil && os.SameFile(one, other)
 }
+
+// Resolved is a path without symbolic links, in as much of it as there is.
+func Resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil || path == filepath.Dir(path) {
+		return real
+	}
+	return filepath.Join(Resolved(filepath.Dir(path)), filepath.Base(path))
+}

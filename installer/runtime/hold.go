@@ -34,7 +34,7 @@ func (r *Runtime) Hold(dir string) (release func() error, err error) {
 		libs = append(libs, r.lib())
 	}
 	for i := range libs {
-		libs[i] = resolved(libs[i])
+		libs[i] = phase.Resolved(libs[i])
 	}
 	slices.Sort(libs)
 	var held []func() error
@@ -81,12 +81,4 @@ func hold(lib string) (release func() error, err error) {
 		}
 		_ = l.Close() // there is nothing to lose
 	}
-}
-
-// resolved is a path without symbolic links, in as much of it as there is.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil || path == filepath.Dir(path) {
-		return real
-	}
-	return filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))
 }

@@ -254,12 +254,7 @@ func TestNoServiceNoStep(t *testing.T) {
 	t.Parallel()
 	ours, _ := valkeys(t)
 	r := newRunner(t)
-	l, err := net.Listen("tcp", loopback.Host()+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	r.Door = egress.Remote{Addr: l.Addr().String(), Tokens: token.Store{Client: ours}}
+	r.Door = egress.Remote{Addr: net.JoinHostPort(loopback.Free(t)), Tokens: token.Store{Client: ours}}
 	res, err := r.Run(t.Context(), script(t.TempDir(), 1, "true"), runner.Streams{})
 	if fault.Code(err) != string(job.ReasonSandboxUnavailable) || len(res.Steps) > 0 || fault.Hint(err) == "" {
 		t.Errorf("%+v, %v", res, err)

@@ -16,7 +16,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := queuetest.Certificate(t, dir, "valkey.example")
 	other, _ := queuetest.Certificate(t, t.TempDir(), "valkey.example")
-	host, port := freePort(t)
+	host, port := loopback.Free(t)
 	queuetest.Start(t, "--bind", host, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	good := conn.Settings{Addresses: []string{net.JoinHostPort(host, port)}, TLS: true, CAFile: cert, CertFile: cert, KeyFile: key, ServerName: "valkey.example"}
 	c, err := conn.Open(good)
@@ -42,20 +42,4 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: connected", name)
 		}
 	}
-}
-
-// freePort is of an address of this host's that nobody else takes ports of meanwhile.
-func freePort(t *testing.T) (host, port string) {
-	t.Helper()
-	host = loopback.Host()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err = net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return host, port
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quavon/quavon/runner/disk"
+	"github.com/quavon/quavon/test/cache"
 )
 
 // built are the paths of the programs that this process has asked for, by package.
@@ -47,12 +48,12 @@ func program(t testing.TB, pkg, env string) string {
 // binaries of different sources can run at once. Each has a directory of its own, since
 // one of them is shown to a sandbox as a whole.
 func build(pkg string) (string, error) {
-	cache, err := cacheDir()
+	kept, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	prune(cache)
-	fresh, err := os.MkdirTemp(cache, "new-")
+	prune(kept)
+	fresh, err := os.MkdirTemp(kept, "new-")
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +69,7 @@ func build(pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, name+"-"+sum[:16])
+	dir := filepath.Join(kept, name+"-"+sum[:16])
 	err = cmp.Or(os.Chmod(fresh, 0o755), os.Rename(fresh, dir))
 	if errors.Is(err, fs.ErrExist) { // the same program
 		err = nil
@@ -79,25 +80,21 @@ func build(pkg string) (string, error) {
 
 // cacheDir is where programs for tests are kept.
 func cacheDir() (string, error) {
-	dir := os.Getenv("QUAVON_CACHE")
-	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(base, "quavon")
+	dir, err := cache.Dir()
+	if err != nil {
+		return "", err
 	}
 	dir = filepath.Join(dir, "test")
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
 // prune removes what no test has asked for in a week.
-func prune(cache string) {
+func prune(dir string) {
 	const old = 7 * 24 * time.Hour
-	entries, _ := os.ReadDir(cache) // it was made just now
+	entries, _ := os.ReadDir(dir) // it was made just now
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > old {
-			_ = os.RemoveAll(filepath.Join(cache, e.Name())) // the next one tries again
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // the next one tries again
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
+	"github.com/quavon/quavon/test/cache"
 	"github.com/quavon/quavon/test/need"
 )
 
@@ -67,15 +68,11 @@ func moduleRoot() (string, error) {
 
 // Programs are the executables of the engine's that are a container's parents.
 func Programs() []string {
-	cache := os.Getenv("QUAVON_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return nil
-		}
-		cache = filepath.Join(dir, "quavon")
+	dir, err := cache.Dir()
+	if err != nil {
+		return nil
 	}
-	return []string{filepath.Join(cache, "docker", "root", "usr", "bin", "containerd-shim-runc-v2")}
+	return []string{filepath.Join(dir, "docker", "root", "usr", "bin", "containerd-shim-runc-v2")}
 }
 
 // Objects lists the engine's containers and volumes.
